@@ -132,7 +132,7 @@ type Report struct {
 	Queues []stats.QueueSnapshot `json:"queues"`
 	// HotKeys are the keys that are requested most.
 	HotKeys hotkeys.Report `json:"hotKeys"`
-	// Usage says by which prefixes the cache is used.
+	// Usage says who uses the cache.
 	Usage  Usage         `json:"usage"`
 	Bounds []int64       `json:"bounds"` // ns; of the points' hist
 	Model  *model.Report `json:"model"`

@@ -219,15 +219,17 @@ function hotKeys() {
     el("td", {}, part(k.share)), el("td", {}, (k.servers ?? []).join(", ")))), "too few requests, or --hot-keys off");
 }
 
-// prefixes shows by which prefixes of keys the cache is used.
-function prefixes() {
-  const usage = stats.usage, part = (v) => `${(100 * v).toFixed(1)} %`;
-  byId("prefixes-card").hidden = !usage.prefixes.length;
-  byId("prefix-advice").replaceChildren(...usage.advice.map((a) => el("li", {}, a)));
-  table("prefixes", ["prefix", "share", "requests/s", "found", "bytes/s", "of all bytes", "evicted soon/s", "mean"], usage.prefixes.map((p) => el("tr", {},
-    el("td", { class: "key" }, p.prefix), meter(p.share, css("worker")), el("td", {}, whole(p.requests)),
+// usage shows by which routes, users and prefixes of keys the cache is used.
+function usage() {
+  const use = stats.usage, part = (v) => `${(100 * v).toFixed(1)} %`;
+  const headings = ["", "share", "requests/s", "found", "bytes/s", "of all bytes", "evicted soon/s", "mean"];
+  const rows = ["routes", "users", "prefixes"].flatMap((by) => (use[by].length ? [el("tr", {}, el("th", { colspan: headings.length }, by))] : []).concat(use[by].map((p) => el("tr", {},
+    el("td", { class: "key" }, p.name), meter(p.share, css("worker")), el("td", {}, whole(p.requests)),
     el("td", {}, p.hits + p.misses ? part(p.hits / (p.hits + p.misses)) : "–"), el("td", {}, bytes(p.bytes)), el("td", {}, part(p.bytesShare)),
-    el("td", {}, whole(p.evictedSoon)), el("td", {}, p.mean ? duration(p.mean) : "–"))), "");
+    el("td", {}, whole(p.evictedSoon)), el("td", {}, p.mean ? duration(p.mean) : "–")))));
+  byId("usage-card").hidden = !rows.length;
+  byId("usage-advice").replaceChildren(...use.advice.map((a) => el("li", {}, a)));
+  table("usage", headings, rows, "");
 }
 
 // limits shows the results of the model: the utilization of each part, and which part is the bottleneck.
@@ -293,7 +295,7 @@ async function refresh() {
     tables(points.at(-1));
     limits();
     hotKeys();
-    prefixes();
+    usage();
   }
   redraw();
   setTimeout(refresh, wait);

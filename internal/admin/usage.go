@@ -22,17 +22,19 @@ const (
 	leastEvicted = 20
 )
 
-// Usage says by which prefixes of keys the cache is used. Rates are per second, times in ns.
+// Usage says who uses the cache. Rates are per second, times in ns.
 type Usage struct {
-	Seconds  float64      `json:"seconds"` // the time that the rates describe: about the last ten minutes
-	Prefixes []PrefixLoad `json:"prefixes"`
-	// Advice says what follows from the numbers.
+	Seconds  float64   `json:"seconds"` // the time that the rates describe: about the last ten minutes
+	Routes   []UseLoad `json:"routes"`  // none if there is only one
+	Users    []UseLoad `json:"users"`
+	Prefixes []UseLoad `json:"prefixes"`
+	// Advice says what follows from the numbers of the prefixes.
 	Advice []string `json:"advice"`
 }
 
-// PrefixLoad is the load of the keys with a prefix. Prefix is escaped as in a Go string literal, without the quotes.
-type PrefixLoad struct {
-	Prefix      string  `json:"prefix"`
+// UseLoad is the load of a route, a user or a prefix. Name is escaped as in a Go string literal, without the quotes.
+type UseLoad struct {
+	Name        string  `json:"name"`
 	Share       float64 `json:"share"`      // of all requests, 0 to 1
 	BytesShare  float64 `json:"bytesShare"` // of the bytes of all requests and replies, 0 to 1
 	Requests    float64 `json:"requests"`
@@ -50,29 +52,41 @@ func unquoted(name string) string {
 	return quoted[1 : len(quoted)-1]
 }
 
-// usageOf returns what of says of the prefixes.
-func usageOf(of stats.PrefixUse) Usage {
-	u := Usage{Seconds: of.Seconds, Prefixes: []PrefixLoad{}, Advice: []string{}}
-	rate := func(n uint64) float64 { return float64(n) / max(of.Seconds, 1) }
-	for i := range of.Prefixes {
-		p := &of.Prefixes[i]
-		load := PrefixLoad{
-			Prefix: unquoted(p.Name), Requests: rate(p.Requests), Hits: rate(p.Hits), Misses: rate(p.Misses),
-			Bytes: rate(p.Bytes), EvictedSoon: rate(p.EvictedSoon), Mean: float64(p.Time) / float64(max(p.Timed, 1)),
-			Share:      float64(p.Requests) / float64(max(of.All.Requests, 1)),
-			BytesShare: float64(p.Bytes) / float64(max(of.All.Bytes, 1)), Sampled: p.Requests / hotkeys.SampleEvery,
-		}
-		u.Prefixes = append(u.Prefixes, load)
-		u.Advice = append(u.Advice, prefixAdvice(&load, &p.Use, len(of.Prefixes) > 1)...)
+// usageOf returns what of says.
+func usageOf(of *stats.RecentUse) Usage {
+	u := Usage{
+		Seconds: of.Seconds, Routes: loadsOf(of, of.Routes), Users: loadsOf(of, of.Users),
+		Prefixes: loadsOf(of, of.Prefixes), Advice: []string{},
+	}
+	for i := range u.Prefixes {
+		u.Advice = append(u.Advice, prefixAdvice(&u.Prefixes[i], &of.Prefixes[i].Use, len(of.Prefixes) > 1)...)
 	}
 	return u
 }
 
+// loadsOf returns the loads of uses, which are of the same time as all.
+func loadsOf(all *stats.RecentUse, uses []stats.NamedUse) []UseLoad {
+	rate := func(n uint64) float64 { return float64(n) / max(all.Seconds, 1) }
+	loads := []UseLoad{}
+	for i := range uses {
+		use := &uses[i]
+		loads = append(loads, UseLoad{
+			Name: unquoted(use.Name), Requests: rate(use.Requests), Hits: rate(use.Hits), Misses: rate(use.Misses),
+			Bytes: rate(use.Bytes), EvictedSoon: rate(use.EvictedSoon),
+			Mean:       float64(use.Time) / float64(max(use.Timed, 1)),
+			Share:      float64(use.Requests) / float64(max(all.All.Requests, 1)),
+			BytesShare: float64(use.Bytes) / float64(max(all.All.Bytes, 1)),
+			Sampled:    use.Requests / hotkeys.SampleEvery,
+		})
+	}
+	return loads
+}
+
 // prefixAdvice says what follows from the use of a prefix. others: there are other prefixes.
-func prefixAdvice(load *PrefixLoad, use *stats.Use, others bool) (advice []string) {
+func prefixAdvice(load *UseLoad, use *stats.Use, others bool) (advice []string) {
 	lookups := use.Hits + use.Misses
 	say := func(format string, a ...any) {
-		advice = append(advice, fmt.Sprintf("%q: ", load.Prefix)+fmt.Sprintf(format, a...))
+		advice = append(advice, fmt.Sprintf("%q: ", load.Name)+fmt.Sprintf(format, a...))
 	}
 	switch enough := lookups >= leastLookups*hotkeys.SampleEvery; {
 	case enough && use.EvictedSoon >= leastEvicted*stats.TrackEvery && 2*use.EvictedSoon > use.Misses:
@@ -90,12 +104,13 @@ func prefixAdvice(load *PrefixLoad, use *stats.Use, others bool) (advice []strin
 	return advice
 }
 
-// usage returns which prefixes are used most.
+// usage returns who uses the cache.
 func (s *Server) usage() Usage {
-	return usageOf(s.options.Registry.Usage().Prefixes(shownPrefixes, stats.Now()))
+	recent := s.options.Registry.Usage().Recent(shownPrefixes, stats.Now())
+	return usageOf(&recent)
 }
 
-// servePrefixes answers with the prefixes that are used most.
+// servePrefixes answers with the routes, users and prefixes that use the cache most.
 func (s *Server) servePrefixes(w http.ResponseWriter, _ *http.Request) { answerJSON(w, s.usage()) }
 
 // usageMetrics show who uses the cache, by route and by user. Prefixes are too many for labels.

@@ -23,7 +23,7 @@ func used(name string, hits, misses, bytes, evicted uint64) stats.NamedUse {
 }
 
 func TestWhatFollowsFromTheUseOfPrefixesIsSaid(t *testing.T) {
-	of := stats.PrefixUse{Seconds: 100}
+	of := stats.RecentUse{Seconds: 100}
 	for _, p := range []stats.NamedUse{
 		used("page:", 90, 10, 900, 1),   // most of the bytes
 		used("lost:", 0, 50, 10, 0),     // never hits
@@ -37,7 +37,7 @@ func TestWhatFollowsFromTheUseOfPrefixesIsSaid(t *testing.T) {
 		of.All.Requests += p.Requests
 		of.All.Bytes += p.Bytes
 	}
-	u := usageOf(of)
+	u := usageOf(&of)
 	require.Equal(t, []string{
 		`"page:": brings 90 % of the bytes with 24 % of the requests: smaller or compressed values help most here`,
 		`"lost:": none of 500 lookups per second hits: either nothing stores these keys, or readers and writers ` +
@@ -47,17 +47,17 @@ func TestWhatFollowsFromTheUseOfPrefixesIsSaid(t *testing.T) {
 		`"wanted:": most misses (100 %) are of items that were stored less than 10 minutes before and were evicted: ` +
 			`they need more memory, smaller values, or a pool of their own`,
 	}, u.Advice)
-	assert.Equal(t, `rare\x00:`, u.Prefixes[4].Prefix)
+	assert.Equal(t, `rare\x00:`, u.Prefixes[4].Name)
 	page := u.Prefixes[0]
 	assert.InDelta(t, 0.24, page.Share, 0.01)
 	page.Share, page.BytesShare = 0, 0
-	assert.Equal(t, PrefixLoad{
-		Prefix: "page:", Requests: 1000, Hits: 900, Misses: 100, Bytes: 9000, EvictedSoon: 10, Mean: 2e6,
+	assert.Equal(t, UseLoad{
+		Name: "page:", Requests: 1000, Hits: 900, Misses: 100, Bytes: 9000, EvictedSoon: 10, Mean: 2e6,
 		Sampled: 100_000 / hotkeys.SampleEvery,
 	}, page)
 
 	of.Prefixes = of.Prefixes[:1]
-	require.Empty(t, usageOf(of).Advice, "the only prefix has all bytes")
+	require.Empty(t, usageOf(&of).Advice, "the only prefix has all bytes")
 }
 
 func TestTheFiftyMostUsedPrefixesAreServed(t *testing.T) {
@@ -72,8 +72,10 @@ func TestTheFiftyMostUsedPrefixesAreServed(t *testing.T) {
 	var u Usage
 	require.NoError(t, json.Unmarshal([]byte(body), &u))
 	require.Len(t, u.Prefixes, 50)
-	assert.Equal(t, "p99:", u.Prefixes[0].Prefix)
+	assert.Equal(t, "p99:", u.Prefixes[0].Name)
 	assert.EqualValues(t, 100, u.Prefixes[0].Sampled)
+	assert.Empty(t, u.Routes, "there is one route")
+	assert.Empty(t, u.Users)
 	report, err := Fetch(t.Context(), url, NoPoints)
 	require.NoError(t, err)
 	assert.Len(t, report.Usage.Prefixes, 50)

@@ -87,11 +87,17 @@ func TestTheUseOfTheCacheIsKnownByRouteUserAndPrefix(t *testing.T) {
 	near(t, 2*n, s.Users["bert"].Requests, "bert's requests")
 	near(t, 2*n, s.Users["anna"].Requests, "anna's requests")
 
-	p := m.Stats().Usage().Prefixes(10, stats.Now())
+	p := m.Stats().Usage().Recent(10, stats.Now())
 	require.Len(t, p.Prefixes, 2)
 	require.Equal(t, []string{"session:", "cart:"}, []string{p.Prefixes[0].Name, p.Prefixes[1].Name})
 	assert.Equal(t, session.Use, p.Prefixes[0].Use, "this prefix is the route")
 	near(t, n+n/4, p.Prefixes[1].Misses, "misses of the prefix")
+	assert.ElementsMatch(t, p.Routes, []stats.NamedUse{
+		{Name: "session:", Use: session.Use}, {Name: stats.DefaultRoute, Use: others.Use},
+	}, "nothing has been halved yet")
+	assert.ElementsMatch(t, p.Users, []stats.NamedUse{
+		{Name: "anna", Use: s.Users["anna"]}, {Name: "bert", Use: s.Users["bert"]},
+	})
 	near(t, 4*n, p.All.Requests, "all requests")
 	require.NoError(t, m.Stop())
 }
@@ -100,7 +106,7 @@ func TestItemsThatAreGoneSoonAreCountedUnlessAClientRemovedThem(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(server), Prefixes: ":", Workers: 1})
 	c := m.Dial(t)
-	evicted := func() uint64 { return m.Stats().Usage().Prefixes(1, stats.Now()).All.EvictedSoon }
+	evicted := func() uint64 { return m.Stats().Usage().Recent(1, stats.Now()).All.EvictedSoon }
 	const n = 6400
 	store := func(exptime int) {
 		inBatches(t, c, n, func(i int) string { return fmt.Sprintf("set k:%d 0 %d 1\r\nx\r\n", i, exptime) })

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"hash/maphash"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -22,8 +24,8 @@ type Use struct {
 	Time         uint64 // sum of these times, ns
 }
 
-// prefixHalfLife is the time in which the weight of a request falls to a half in the use of prefixes.
-const prefixHalfLife = 5 * time.Minute
+// halfLife is the time in which the weight of a request falls to a half in the recent use.
+const halfLife = 5 * time.Minute
 
 // Usage counts who uses the cache: by route, by user, and by prefix of the keys up to a delimiter. Any goroutine may
 // use it.
@@ -34,11 +36,11 @@ type Usage struct {
 	delimiter string // static; "": prefixes are not counted
 	tracked
 
-	mu       sync.Mutex
-	routeOf  func(key []byte) string // guarded by mu, as all below; nil: all keys have DefaultRoute
-	routes   map[string]*RouteUse
-	users    map[string]*Use
-	prefixes prefixes
+	mu      sync.Mutex
+	routeOf func(key []byte) string // guarded by mu, as all below; nil: all keys have DefaultRoute
+	routes  map[string]*RouteUse
+	users   map[string]*Use
+	recent  recent
 }
 
 // RouteUse is the use of a route.
@@ -47,11 +49,13 @@ type RouteUse struct {
 	Times Histogram // response times
 }
 
-// prefixes is the use of the prefixes that a sketch finds to be used most. It is halved every prefixHalfLife.
-type prefixes struct {
-	sketch *hotkeys.Sketch
-	uses   [hotkeys.Counters]Use // by counter of sketch
-	all    Use
+// recent is the use that is halved every halfLife, of prefixes only of those that a sketch finds to be used most.
+type recent struct {
+	sketch   *hotkeys.Sketch
+	prefixes [hotkeys.Counters]Use // by counter of sketch
+	routes   map[string]*Use
+	users    map[string]*Use
+	all      Use
 	// The uses describe the time until halved, weighted, for before ns, and the time from then on; ns as Now.
 	halved, before int64
 }
@@ -61,7 +65,9 @@ func NewUsage(delimiter string) *Usage {
 	return &Usage{
 		delimiter: delimiter, tracked: tracked{seed: maphash.MakeSeed()},
 		routes: map[string]*RouteUse{}, users: map[string]*Use{},
-		prefixes: prefixes{sketch: hotkeys.NewSketch(prefixHalfLife), halved: Now()},
+		recent: recent{
+			sketch: hotkeys.NewSketch(halfLife), routes: map[string]*Use{}, users: map[string]*Use{}, halved: Now(),
+		},
 	}
 }
 
@@ -80,6 +86,7 @@ func (u *Usage) setRoutes(routes []Route, of func(key []byte) string) {
 			u.routes[name] = &RouteUse{}
 		}
 	}
+	maps.DeleteFunc(u.recent.routes, func(name string, _ *Use) bool { return u.routes[name] == nil })
 }
 
 // Add counts use, of one request for key by user, for all that the sample stands for. user is "" without a login. now
@@ -111,35 +118,41 @@ func (u *Usage) Missed(key []byte, user string, n uint64, since, now int64) {
 
 // addOf adds use to that of user, of the prefix of key, and of its route, which it returns; mu is held.
 func (u *Usage) addOf(key []byte, user string, use *Use, now int64) *RouteUse {
+	u.recent.halve(now)
+	add(&u.recent.all, use)
 	if user != "" {
-		if u.users[user] == nil {
-			u.users[user] = &Use{}
-		}
-		add(u.users[user], use)
+		addTo(u.users, user, use)
+		addTo(u.recent.users, user, use)
 	}
 	if u.delimiter != "" {
 		end := 0
 		if at := bytes.Index(key, []byte(u.delimiter)); at >= 0 {
 			end = at + len(u.delimiter)
 		}
-		u.prefixes.add(key[:end], use, now)
+		u.recent.addPrefix(key[:end], use, now)
 	}
 	name := DefaultRoute
 	if u.routeOf != nil {
 		name = cmp.Or(u.routeOf(key), DefaultRoute)
 	}
-	r := u.routes[name]
-	if r == nil {
-		r = u.routes[DefaultRoute]
+	if u.routes[name] == nil {
+		name = DefaultRoute
 	}
-	add(&r.Use, use)
-	return r
+	addTo(u.recent.routes, name, use)
+	add(&u.routes[name].Use, use)
+	return u.routes[name]
 }
 
-// add adds use to that of prefix, "" for keys without one.
-func (p *prefixes) add(prefix []byte, use *Use, now int64) {
-	p.halve(now)
-	add(&p.all, use)
+// addTo adds use to that of name in uses.
+func addTo(uses map[string]*Use, name string, use *Use) {
+	if uses[name] == nil {
+		uses[name] = &Use{}
+	}
+	add(uses[name], use)
+}
+
+// addPrefix adds use to that of prefix, "" for keys without one.
+func (p *recent) addPrefix(prefix []byte, use *Use, now int64) {
 	var counter int
 	var replaced bool
 	if use.Requests > 0 {
@@ -151,23 +164,28 @@ func (p *prefixes) add(prefix []byte, use *Use, now int64) {
 		return
 	}
 	if replaced {
-		p.uses[counter] = Use{}
+		p.prefixes[counter] = Use{}
 	}
-	add(&p.uses[counter], use)
+	add(&p.prefixes[counter], use)
 }
 
 // halve halves the uses once for each half-life that has passed at now, as Now.
-func (p *prefixes) halve(now int64) {
-	lives := (now - p.halved) / int64(prefixHalfLife)
+func (p *recent) halve(now int64) {
+	lives := (now - p.halved) / int64(halfLife)
 	if lives <= 0 {
 		return
 	}
-	p.halved += lives * int64(prefixHalfLife)
+	p.halved += lives * int64(halfLife)
 	for range min(lives, 63) {
-		p.before = (p.before + int64(prefixHalfLife)) / 2
+		p.before = (p.before + int64(halfLife)) / 2
 		p.all.halve()
-		for i := range p.uses {
-			p.uses[i].halve()
+		for i := range p.prefixes {
+			p.prefixes[i].halve()
+		}
+		for _, uses := range []map[string]*Use{p.routes, p.users} {
+			for _, use := range uses {
+				use.halve()
+			}
 		}
 	}
 }
@@ -185,31 +203,47 @@ type NamedUse struct {
 	Use
 }
 
-// PrefixUse is the use of prefixes: the use of those with the most requests, and of all keys, with a prefix or without,
-// in about the last Seconds.
-type PrefixUse struct {
-	Seconds  float64
-	Prefixes []NamedUse
-	All      Use
+// RecentUse is the use of routes, users and prefixes, the most used first, and of all keys, in about the last Seconds.
+type RecentUse struct {
+	Seconds                 float64
+	Routes, Users, Prefixes []NamedUse // Routes is nil unless there are several
+	All                     Use
 }
 
-// Prefixes returns the use of at most n prefixes at the time now, as Now.
-func (u *Usage) Prefixes(n int, now int64) PrefixUse {
+// Recent returns the recent use, of at most n prefixes, at the time now, as Now.
+func (u *Usage) Recent(n int, now int64) RecentUse {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	p := &u.prefixes
+	p := &u.recent
 	p.halve(now)
-	r := PrefixUse{Seconds: float64(p.before+now-p.halved) / float64(time.Second), All: p.all}
-	for counter, name := range p.sketch.Counted() {
-		if p.uses[counter].Requests > 0 {
-			r.Prefixes = append(r.Prefixes, NamedUse{name, p.uses[counter]})
-		}
+	r := RecentUse{
+		Seconds: float64(p.before+now-p.halved) / float64(time.Second), Users: mostUsed(maps.All(p.users)), All: p.all,
 	}
-	slices.SortFunc(r.Prefixes, func(a, b NamedUse) int {
-		return cmp.Or(cmp.Compare(b.Requests, a.Requests), strings.Compare(a.Name, b.Name))
+	if len(u.routes) > 1 {
+		r.Routes = mostUsed(maps.All(p.routes))
+	}
+	r.Prefixes = mostUsed(func(yield func(string, *Use) bool) {
+		for counter, name := range p.sketch.Counted() {
+			if !yield(name, &p.prefixes[counter]) {
+				return
+			}
+		}
 	})
 	r.Prefixes = r.Prefixes[:min(n, len(r.Prefixes))]
 	return r
+}
+
+// mostUsed returns the uses that have requests, those with the most first.
+func mostUsed(uses iter.Seq2[string, *Use]) (list []NamedUse) {
+	for name, use := range uses {
+		if use.Requests > 0 {
+			list = append(list, NamedUse{name, *use})
+		}
+	}
+	slices.SortFunc(list, func(a, b NamedUse) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), strings.Compare(a.Name, b.Name))
+	})
+	return list
 }
 
 // UsageSnapshot is the use of routes and users since the start, by name. Without routes it is only that of users.

@@ -100,12 +100,12 @@ func TestTopShowsTheNewestSecond(t *testing.T) {
 func TestTopShowsThePrefixesThatAreUsedMost(t *testing.T) {
 	m := &Top{report: shownReport(), shown: Shown{Prefixes: true}}
 	require.Contains(t, strings.Join(m.lines(100), "\n"), "no prefixes: no requests, or mcmw runs without --prefixes")
-	m.report.Usage.Prefixes = []admin.PrefixLoad{
+	m.report.Usage.Prefixes = []admin.UseLoad{
 		{
-			Prefix: "session:", Share: 0.75, BytesShare: 0.1, Requests: 12345, Hits: 900, Misses: 100, EvictedSoon: 12,
+			Name: "session:", Share: 0.75, BytesShare: 0.1, Requests: 12345, Hits: 900, Misses: 100, EvictedSoon: 12,
 			Mean: 400e3,
 		},
-		{Prefix: "log:", Share: 0.25, BytesShare: 0.9, Requests: 4000},
+		{Name: "log:", Share: 0.25, BytesShare: 0.9, Requests: 4000},
 	}
 	var lines []string
 	for _, line := range prefixesOf(&m.report.Usage) {

@@ -79,7 +79,7 @@ func (m *Top) line(p *admin.Point) string {
 		text += fmt.Sprintf("; hottest key %s %.1f %%", keys[0].Name, 100*keys[0].Share)
 	}
 	if list := m.report.Usage.Prefixes; m.shown.Prefixes && len(list) > 0 {
-		text += fmt.Sprintf("; most used prefix %s %.1f %%", list[0].Prefix, 100*list[0].Share)
+		text += fmt.Sprintf("; most used prefix %s %.1f %%", list[0].Name, 100*list[0].Share)
 	}
 	return text
 }
@@ -204,7 +204,7 @@ func keysOf(r *admin.Report) []string {
 func prefixesOf(u *admin.Usage) []string {
 	var names []string
 	for i := range u.Prefixes {
-		names = append(names, u.Prefixes[i].Prefix)
+		names = append(names, u.Prefixes[i].Name)
 	}
 	if names == nil {
 		return []string{Faint + "  no prefixes: no requests, or mcmw runs without --prefixes" + Plain}
@@ -219,7 +219,7 @@ func prefixesOf(u *admin.Usage) []string {
 			found = fmt.Sprintf("%.1f %%", 100*p.Hits/lookups)
 		}
 		lines = append(lines, fmt.Sprintf("  %-*s %11s %6.1f %% %8s %6.1f %% %14s %9s", name,
-			shortened(p.Prefix, name), spell.Count(p.Requests), 100*p.Share, found, 100*p.BytesShare,
+			shortened(p.Name, name), spell.Count(p.Requests), 100*p.Share, found, 100*p.BytesShare,
 			spell.Count(p.EvictedSoon), spell.Time(p.Mean)))
 	}
 	return lines
