@@ -12,90 +12,37 @@ import (
 	"mcmw/internal/stats"
 )
 
-// counts returns the values of a counter without labels.
-func counts(value func(s *stats.Snapshot) uint64) func(*stats.Snapshot, sink) {
-	return func(s *stats.Snapshot, to sink) { to.counter(float64(value(s))) }
-}
+// The families of the metrics of a Snapshot.
+var (
+	overall   = whole[*stats.Snapshot]()
+	perServer = listed(func(s *stats.Snapshot) []stats.ServerSnapshot { return s.Servers },
+		func(s *stats.ServerSnapshot) []string { return []string{s.Name} }, "server")
+	perFollow = listed(func(s *stats.Snapshot) []stats.Follow { return s.Follows },
+		func(f *stats.Follow) []string { return []string{f.Of, f.To} }, "pool", "follower")
+	perShadow = listed(func(s *stats.Snapshot) []stats.ShadowSnapshot { return s.Shadows },
+		func(s *stats.ShadowSnapshot) []string { return []string{s.Of, s.To} }, "pool", "shadow")
+	perGutter = listed(func(s *stats.Snapshot) []stats.GutterSnapshot { return s.Gutters },
+		func(g *stats.GutterSnapshot) []string { return []string{g.Pool, g.Gutter} }, "pool", "gutter")
+	perQueue = listed(func(s *stats.Snapshot) []stats.QueueSnapshot { return s.Queues },
+		func(q *stats.QueueSnapshot) []string { return []string{q.Name} }, "queue")
+	perMigration = listed(shownMigrations,
+		func(g *stats.Migration) []string { return []string{g.From, g.To} }, "from", "to")
+)
 
-// measures returns the values of a gauge without labels.
-func measures[N int | int64 | uint64](value func(s *stats.Snapshot) N) func(*stats.Snapshot, sink) {
-	return func(s *stats.Snapshot, to sink) { to.gauge(float64(value(s))) }
-}
-
-// indicates returns the values of a gauge that is 1 or 0.
-func indicates(value func(s *stats.Snapshot) bool) func(*stats.Snapshot, sink) {
-	return func(s *stats.Snapshot, to sink) { to.gauge(indicator(value(s))) }
-}
-
-// indicator returns 1 for true and 0 for false.
-func indicator(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
-}
-
-// each returns the values of a metric with series for each element of a list.
-func each[T any](list func(s *stats.Snapshot) []T, values func(element *T, to sink)) func(*stats.Snapshot, sink) {
-	return func(s *stats.Snapshot, to sink) {
-		all := list(s)
-		for i := range all {
-			values(&all[i], to)
+// shownMigrations returns the migrations that have values: of several between the same pools the last one that has
+// begun.
+func shownMigrations(s *stats.Snapshot) (shown []stats.Migration) {
+	for i, g := range s.Migrations {
+		waits := g.Phase == route.MigrationWaiting.String()
+		hides := func(h stats.Migration) bool {
+			return h.From == g.From && h.To == g.To && h.Phase != route.MigrationWaiting.String()
+		}
+		same := func(h stats.Migration) bool { return h.From == g.From && h.To == g.To }
+		if !slices.ContainsFunc(s.Migrations[i+1:], hides) && !(waits && slices.ContainsFunc(s.Migrations[:i], same)) {
+			shown = append(shown, g)
 		}
 	}
-}
-
-// eachServer returns the values of a metric with series for each server.
-func eachServer(values func(server *stats.ServerSnapshot, to sink)) func(*stats.Snapshot, sink) {
-	return each(func(s *stats.Snapshot) []stats.ServerSnapshot { return s.Servers }, values)
-}
-
-// perServer returns the values of a metric with one series per server, sent as counters or gauges.
-func perServer(send func(to sink, v float64, labels ...string),
-	value func(server *stats.ServerSnapshot) float64,
-) func(*stats.Snapshot, sink) {
-	return eachServer(func(server *stats.ServerSnapshot, to sink) { send(to, value(server), server.Name) })
-}
-
-// eachFollow returns the values of a metric with series for each pool that follows another one.
-func eachFollow(values func(f *stats.Follow, to sink)) func(*stats.Snapshot, sink) {
-	return each(func(s *stats.Snapshot) []stats.Follow { return s.Follows }, values)
-}
-
-// eachShadow returns the values of a metric with series for each shadow of a pool.
-func eachShadow(values func(shadow *stats.ShadowSnapshot, to sink)) func(*stats.Snapshot, sink) {
-	return each(func(s *stats.Snapshot) []stats.ShadowSnapshot { return s.Shadows }, values)
-}
-
-// eachGutter returns the values of a metric with series for each pool that has a gutter.
-func eachGutter(values func(g *stats.GutterSnapshot, to sink)) func(*stats.Snapshot, sink) {
-	return each(func(s *stats.Snapshot) []stats.GutterSnapshot { return s.Gutters }, values)
-}
-
-// eachMigration returns the values of a metric with series for each migration. Of several migrations between the same
-// pools, only the last one that has begun counts.
-func eachMigration(values func(g *stats.Migration, to sink)) func(*stats.Snapshot, sink) {
-	return func(s *stats.Snapshot, to sink) {
-		for i := range s.Migrations {
-			g := &s.Migrations[i]
-			later := func(h stats.Migration) bool {
-				return h.From == g.From && h.To == g.To && h.Phase != route.MigrationWaiting.String()
-			}
-			earlier := func(h stats.Migration) bool { return h.From == g.From && h.To == g.To }
-			if slices.ContainsFunc(s.Migrations[i+1:], later) || g.Phase == route.MigrationWaiting.String() &&
-				slices.ContainsFunc(s.Migrations[:i], earlier) {
-				continue
-			}
-			values(g, to)
-		}
-	}
-}
-
-// perMigration returns the values of a metric with one series per migration, sent as counters or gauges.
-func perMigration(send func(to sink, v float64, labels ...string),
-	value func(g *stats.Migration) float64,
-) func(*stats.Snapshot, sink) {
-	return eachMigration(func(g *stats.Migration, to sink) { send(to, value(g), g.From, g.To) })
+	return shown
 }
 
 // snapshotMetrics are the metrics of a Snapshot, except the stats.Counters, which have names and help texts of their
@@ -106,302 +53,180 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 			for j, n := range s.Requests[i] {
 				command, result := protocol.Command(i), stats.Result(j)
 				if n > 0 || stats.CanEnd(command, result) {
-					to.counter(float64(n), command.String(), result.String())
+					to.send(n, command.String(), result.String())
 				}
 			}
 		}
 	}},
-	{
-		"request_duration_seconds",
-		"Response time by class of command, from the read that completed the request until its reply was handed to " +
+	overall.by("command", "request_duration_seconds",
+		"Response time by class of command, from the read that completed the request until its reply was handed to "+
 			"the socket.",
-		[]string{"command"},
-		func(s *stats.Snapshot, to sink) {
-			for i := range s.Response {
-				to.histogram(&s.Response[i], stats.Class(i).String())
-			}
-		},
-	},
-	{
-		"request_stage_duration_seconds", "Part of the response time spent in each stage.",
-		[]string{"stage"},
-		func(s *stats.Snapshot, to sink) {
-			for i := range s.Stages {
-				to.histogram(&s.Stages[i], stats.Stage(i).String())
-			}
-		},
-	},
-	{"keys_total", "Keys requested by retrievals.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Keys })},
-	{
-		"key_misses_total", "Requested keys that were not found.", nil,
-		counts(func(s *stats.Snapshot) uint64 { return s.Misses }),
-	},
-	{
-		"arrivals_total", "Requests that the net stage put on the queue.", nil,
-		counts(func(s *stats.Snapshot) uint64 { return s.Arrived }),
-	},
-	{
-		"abandoned_requests_total", "Requests that were put on the queue but never served, because their client " +
-			"was gone.",
-		nil, counts(func(s *stats.Snapshot) uint64 { return s.Abandoned }),
-	},
+		func(s *stats.Snapshot) values { return histograms[stats.Class](s.Response[:]) }),
+	overall.by("stage", "request_stage_duration_seconds", "Part of the response time spent in each stage.",
+		func(s *stats.Snapshot) values { return histograms[stats.Stage](s.Stages[:]) }),
+	overall.value("keys_total", "Keys requested by retrievals.", func(s *stats.Snapshot) any { return s.Keys }),
+	overall.value("key_misses_total", "Requested keys that were not found.",
+		func(s *stats.Snapshot) any { return s.Misses }),
+	overall.value("arrivals_total", "Requests that the net stage put on the queue.",
+		func(s *stats.Snapshot) any { return s.Arrived }),
+	overall.value("abandoned_requests_total",
+		"Requests that were put on the queue but never served, because their client was gone.",
+		func(s *stats.Snapshot) any { return s.Abandoned }),
 
-	{
-		"server_duration_seconds", "Time from the write of a request to the server until its reply was read.",
-		[]string{"server"},
-		eachServer(func(server *stats.ServerSnapshot, to sink) { to.histogram(&server.Times, server.Name) }),
-	},
+	perServer.value("server_duration_seconds",
+		"Time from the write of a request to the server until its reply was read.",
+		func(s *stats.ServerSnapshot) any { return &s.Times }),
 	{
 		"server_info",
 		"Always 1; the server's pool (empty: the only pool, without a name), the pool whose shadow that pool is " +
 			"(empty: none), and the server's zone (empty: unknown).",
 		[]string{"server", "pool", "shadow_of", "zone"},
-		eachServer(func(server *stats.ServerSnapshot, to sink) {
-			to.gauge(1, server.Name, server.Pool, server.ShadowOf, server.Zone)
-		}),
-	},
-	{
-		"server_errors_total", "Failures of the server, by reason.",
-		[]string{"server", "reason"},
-		eachServer(func(server *stats.ServerSnapshot, to sink) {
-			counters[stats.Reason](to, server.Errors[:], server.Name)
-		}),
-	},
-	{
-		"server_missed_keys", "Keys whose latest write the server may not have received.",
-		[]string{"server"},
-		perServer(sink.gauge, func(s *stats.ServerSnapshot) float64 { return float64(s.Health.Missed) }),
-	},
-	{
-		"server_state", "1 for the state that the server is in, else 0.",
-		[]string{"server", "state"},
-		eachServer(func(server *stats.ServerSnapshot, to sink) {
-			for _, t := range server.Health.Transitions {
-				to.gauge(indicator(t.To == server.Health.State), server.Name, t.To)
+		func(s *stats.Snapshot, to sink) {
+			for i := range s.Servers {
+				server := &s.Servers[i]
+				to.send(1, server.Name, server.Pool, server.ShadowOf, server.Zone)
 			}
-		}),
+		},
 	},
-	{
-		"server_transitions_total", "Transitions of the server to the state.",
-		[]string{"server", "state"},
-		eachServer(func(server *stats.ServerSnapshot, to sink) {
-			for _, t := range server.Health.Transitions {
-				to.counter(float64(t.Count), server.Name, t.To)
+	perServer.by("reason", "server_errors_total", "Failures of the server, by reason.",
+		func(s *stats.ServerSnapshot) values { return byName[stats.Reason](s.Errors[:]) }),
+	perServer.value("server_missed_keys", "Keys whose latest write the server may not have received.",
+		func(s *stats.ServerSnapshot) any { return s.Health.Missed }),
+	perServer.by("state", "server_state", "1 for the state that the server is in, else 0.",
+		func(s *stats.ServerSnapshot) values {
+			states := values{}
+			for _, t := range s.Health.Transitions {
+				states[t.To] = t.To == s.Health.State
 			}
+			return states
 		}),
-	},
-	{
-		"server_stalls_total",
-		"Times the server owed a reply for longer than stall-after, so that requests that did not need it stopped " +
+	perServer.by("state", "server_transitions_total", "Transitions of the server to the state.",
+		func(s *stats.ServerSnapshot) values {
+			states := values{}
+			for _, t := range s.Health.Transitions {
+				states[t.To] = t.Count
+			}
+			return states
+		}),
+	perServer.value("server_stalls_total",
+		"Times the server owed a reply for longer than stall-after, so that requests that did not need it stopped "+
 			"waiting for it.",
-		[]string{"server"},
-		perServer(sink.counter, func(s *stats.ServerSnapshot) float64 { return float64(s.Health.Stalls) }),
-	},
-	{
-		"server_flushes_total", "Times the server was flushed because it might have held old values.",
-		[]string{"server"},
-		perServer(sink.counter, func(s *stats.ServerSnapshot) float64 { return float64(s.Health.Flushes) }),
-	},
-	{
-		"server_marked",
-		"1 if this middleware (own) or another one (another) has marked the server as one that missed writes, so " +
+		func(s *stats.ServerSnapshot) any { return s.Health.Stalls }),
+	perServer.value("server_flushes_total", "Times the server was flushed because it might have held old values.",
+		func(s *stats.ServerSnapshot) any { return s.Health.Flushes }),
+	perServer.by("by", "server_marked",
+		"1 if this middleware (own) or another one (another) has marked the server as one that missed writes, so "+
 			"that no middleware reads it; else 0.",
-		[]string{"server", "by"},
-		eachServer(func(server *stats.ServerSnapshot, to sink) {
-			to.gauge(indicator(server.Health.MarkedHere), server.Name, "own")
-			to.gauge(indicator(server.Health.MarkedElsewhere), server.Name, "another")
+		func(s *stats.ServerSnapshot) values {
+			return values{"own": s.Health.MarkedHere, "another": s.Health.MarkedElsewhere}
 		}),
-	},
-	{
-		"server_refill_seconds",
+	perServer.value("server_refill_seconds",
 		"For how long the server has not been read because it is refilled from the other replicas; 0: it is not.",
-		[]string{"server"},
-		perServer(sink.gauge, func(s *stats.ServerSnapshot) float64 {
+		func(s *stats.ServerSnapshot) any {
 			if s.Health.LacksSince.IsZero() {
 				return 0
 			}
-			return time.Since(s.Health.LacksSince).Seconds()
+			return time.Since(s.Health.LacksSince)
 		}),
-	},
-	{
-		"server_refilled_keys_total", "Keys that this middleware has copied to the server to refill it.",
-		[]string{"server"},
-		perServer(sink.counter, func(s *stats.ServerSnapshot) float64 { return float64(s.Health.Refilled) }),
-	},
-	{
-		"withheld_writes_total",
-		"Writes that enough servers had stored but that were answered with an error, because this server missed them " +
+	perServer.value("server_refilled_keys_total", "Keys that this middleware has copied to the server to refill it.",
+		func(s *stats.ServerSnapshot) any { return s.Health.Refilled }),
+	perServer.value("withheld_writes_total",
+		"Writes that enough servers had stored but that were answered with an error, because this server missed them "+
 			"and not every middleware knew that in time.",
-		[]string{"server"},
-		perServer(sink.counter, func(s *stats.ServerSnapshot) float64 { return float64(s.Health.Withheld) }),
-	},
-	{
-		"repairs_total",
+		func(s *stats.ServerSnapshot) any { return s.Health.Withheld }),
+	perServer.value("repairs_total",
 		"Keys deleted on the server because its state differed from the answer to a write to several replicas.",
-		[]string{"server"},
-		perServer(sink.counter, func(s *stats.ServerSnapshot) float64 { return float64(s.Repairs) }),
-	},
-	{
-		"worker_wait_seconds_total",
+		func(s *stats.ServerSnapshot) any { return s.Repairs }),
+	perServer.value("worker_wait_seconds_total",
 		"Time that workers were blocked waiting for the server's replies, summed over the workers.",
-		[]string{"server"},
-		perServer(sink.counter, func(s *stats.ServerSnapshot) float64 { return seconds(s.Waited) }),
-	},
+		func(s *stats.ServerSnapshot) any { return seconds(s.Waited) }),
 
-	{
-		"follow_debts", "Keys whose latest write the following pool has not got yet.",
-		[]string{"pool", "follower"},
-		eachFollow(func(f *stats.Follow, to sink) { to.gauge(float64(f.Debts), f.Of, f.To) }),
-	},
-	{
-		"follow_age_seconds", "How long the oldest write that the following pool has not got has been waiting.",
-		[]string{"pool", "follower"},
-		eachFollow(func(f *stats.Follow, to sink) { to.gauge(f.Age.Seconds(), f.Of, f.To) }),
-	},
-	{
-		"follow_doubtful", "1 if the following pool may lack writes that are not owed to it, else 0.",
-		[]string{"pool", "follower"},
-		eachFollow(func(f *stats.Follow, to sink) { to.gauge(indicator(!f.Doubt.IsZero()), f.Of, f.To) }),
-	},
-	{
-		"follow_keys_total", "Keys owed to the following pool that were delivered, became deletes because their copy " +
-			"failed, or were dropped for lack of memory.",
-		[]string{"pool", "follower", "result"},
-		eachFollow(func(f *stats.Follow, to sink) {
-			to.counter(float64(f.Delivered), f.Of, f.To, "delivered")
-			to.counter(float64(f.Deletes), f.Of, f.To, "delete")
-			to.counter(float64(f.Dropped), f.Of, f.To, "dropped")
+	perFollow.value("follow_debts", "Keys whose latest write the following pool has not got yet.",
+		func(f *stats.Follow) any { return f.Debts }),
+	perFollow.value("follow_age_seconds",
+		"How long the oldest write that the following pool has not got has been waiting.",
+		func(f *stats.Follow) any { return f.Age }),
+	perFollow.value("follow_doubtful", "1 if the following pool may lack writes that are not owed to it, else 0.",
+		func(f *stats.Follow) any { return !f.Doubt.IsZero() }),
+	perFollow.by("result", "follow_keys_total",
+		"Keys owed to the following pool that were delivered, became deletes because their copy failed, or were "+
+			"dropped for lack of memory.",
+		func(f *stats.Follow) values {
+			return values{"delivered": f.Delivered, "delete": f.Deletes, "dropped": f.Dropped}
 		}),
-	},
-	{
-		"shadow_requests_total", "Requests of the pool that were copied to its shadow; a retrieval counts once per " +
-			"key.",
-		[]string{"pool", "shadow"},
-		eachShadow(func(shadow *stats.ShadowSnapshot, to sink) {
-			to.counter(float64(shadow.Copied), shadow.Of, shadow.To)
-		}),
-	},
-	{
-		"shadow_dropped_total",
-		"Requests of the pool that were not copied to its shadow, because too many copies were waiting (queue), or " +
+	perShadow.value("shadow_requests_total",
+		"Requests of the pool that were copied to its shadow; a retrieval counts once per key.",
+		func(s *stats.ShadowSnapshot) any { return s.Copied }),
+	perShadow.by("reason", "shadow_dropped_total",
+		"Requests of the pool that were not copied to its shadow, because too many copies were waiting (queue), or "+
 			"the waiting ones were too large in total (memory).",
-		[]string{"pool", "shadow", "reason"},
-		eachShadow(func(shadow *stats.ShadowSnapshot, to sink) {
-			counters[stats.ShadowDrop](to, shadow.Dropped[:], shadow.Of, shadow.To)
-		}),
-	},
-	{
-		"shadow_answers_total", "Copied requests, by how the shadow's answer compares with the client's.",
-		[]string{"pool", "shadow", "result"},
-		eachShadow(func(shadow *stats.ShadowSnapshot, to sink) {
-			counters[stats.ShadowResult](to, shadow.Answers[:], shadow.Of, shadow.To)
-		}),
-	},
-	{
-		"shadow_delay_seconds_total", "Time from the client's answer until the shadow's answer, summed over the " +
-			"answers.",
-		[]string{"pool", "shadow"},
-		eachShadow(func(shadow *stats.ShadowSnapshot, to sink) {
-			to.counter(seconds(shadow.Delay), shadow.Of, shadow.To)
-		}),
-	},
+		func(s *stats.ShadowSnapshot) values { return byName[stats.ShadowDrop](s.Dropped[:]) }),
+	perShadow.by("result", "shadow_answers_total",
+		"Copied requests, by how the shadow's answer compares with the client's.",
+		func(s *stats.ShadowSnapshot) values { return byName[stats.ShadowResult](s.Answers[:]) }),
+	perShadow.value("shadow_delay_seconds_total",
+		"Time from the client's answer until the shadow's answer, summed over the answers.",
+		func(s *stats.ShadowSnapshot) any { return seconds(s.Delay) }),
 
-	{
-		"queue_length", "Batches waiting in the queue; a batch holds the requests of one read of a connection.",
-		[]string{"queue"},
-		func(s *stats.Snapshot, to sink) {
-			for _, q := range s.Queues {
-				to.gauge(float64(q.Length), q.Name)
-			}
-		},
-	},
-	{"queue_capacity", "Batches that the queue can hold.", []string{"queue"}, func(s *stats.Snapshot, to sink) {
-		for _, q := range s.Queues {
-			to.gauge(float64(q.Capacity), q.Name)
-		}
-	}},
-	{"queue_requests", "Requests waiting in the queue.", nil, measures((*stats.Snapshot).Waiting)},
-	{
-		"serving_requests", "Requests that workers have taken and not answered yet.", nil,
-		measures((*stats.Snapshot).Serving),
-	},
-	{
-		"samples_total", "Samples of the numbers of waiting requests and of requests in service.", nil,
-		counts(func(s *stats.Snapshot) uint64 { return s.Samples }),
-	},
-	{
-		"sampled_queue_requests_total",
-		"Sum of the sampled numbers of waiting requests; its rate divided by the rate of mcmw_samples_total is the " +
-			"mean.", nil, counts(func(s *stats.Snapshot) uint64 { return s.SampledWaiting }),
-	},
-	{
-		"sampled_serving_requests_total",
-		"Sum of the sampled numbers of requests in service; its rate divided by the rate of mcmw_samples_total is " +
-			"the mean.", nil, counts(func(s *stats.Snapshot) uint64 { return s.SampledServing }),
-	},
+	perQueue.value("queue_length",
+		"Batches waiting in the queue; a batch holds the requests of one read of a connection.",
+		func(q *stats.QueueSnapshot) any { return q.Length }),
+	perQueue.value("queue_capacity", "Batches that the queue can hold.",
+		func(q *stats.QueueSnapshot) any { return q.Capacity }),
+	overall.value("queue_requests", "Requests waiting in the queue.",
+		func(s *stats.Snapshot) any { return s.Waiting() }),
+	overall.value("serving_requests", "Requests that workers have taken and not answered yet.",
+		func(s *stats.Snapshot) any { return s.Serving() }),
+	overall.value("samples_total", "Samples of the numbers of waiting requests and of requests in service.",
+		func(s *stats.Snapshot) any { return s.Samples }),
+	overall.value("sampled_queue_requests_total",
+		"Sum of the sampled numbers of waiting requests; its rate divided by the rate of mcmw_samples_total is the "+
+			"mean.",
+		func(s *stats.Snapshot) any { return s.SampledWaiting }),
+	overall.value("sampled_serving_requests_total",
+		"Sum of the sampled numbers of requests in service; its rate divided by the rate of mcmw_samples_total is "+
+			"the mean.",
+		func(s *stats.Snapshot) any { return s.SampledServing }),
 
-	{"workers", "Number of workers.", nil, measures(func(s *stats.Snapshot) int { return s.Workers })},
-	{
-		"workers_busy", "Workers that are serving requests.", nil,
-		measures(func(s *stats.Snapshot) int { return s.WorkersBusy }),
-	},
-	{
-		"worker_busy_seconds_total", "Time spent serving requests, summed over the workers.", nil,
-		func(s *stats.Snapshot, to sink) { to.counter(seconds(s.BusyTime)) },
-	},
+	overall.value("workers", "Number of workers.", func(s *stats.Snapshot) any { return s.Workers }),
+	overall.value("workers_busy", "Workers that are serving requests.",
+		func(s *stats.Snapshot) any { return s.WorkersBusy }),
+	overall.value("worker_busy_seconds_total", "Time spent serving requests, summed over the workers.",
+		func(s *stats.Snapshot) any { return seconds(s.BusyTime) }),
 	{"worker_round_requests", "Requests that a worker served in one round.", nil, func(s *stats.Snapshot, to sink) {
 		to.out <- prometheus.MustNewConstHistogram(to.desc, s.Rounds, float64(s.RoundRequests), roundSizes(s))
 	}},
-	{
-		"joined_gets_total", "Gets that were answered with the reply to an equal get of the same round.", nil,
-		counts(func(s *stats.Snapshot) uint64 { return s.Joined }),
-	},
-	{
-		"large_values_total",
-		"Values too large for one item of a server: stored in chunks (stored), read (read), or read as a miss " +
+	overall.value("joined_gets_total", "Gets that were answered with the reply to an equal get of the same round.",
+		func(s *stats.Snapshot) any { return s.Joined }),
+	overall.by("outcome", "large_values_total",
+		"Values too large for one item of a server: stored in chunks (stored), read (read), or read as a miss "+
 			"because a chunk was missing (incomplete).",
-		[]string{"outcome"},
-		func(s *stats.Snapshot, to sink) {
-			to.counter(float64(s.Large.Stored), "stored")
-			to.counter(float64(s.Large.Read), "read")
-			to.counter(float64(s.Large.Incomplete), "incomplete")
-		},
-	},
-	{
-		"request_log_dropped_total", "Requests for which the request log had no room.", nil,
-		counts(func(s *stats.Snapshot) uint64 { return s.Dropped }),
-	},
+		func(s *stats.Snapshot) values {
+			return values{"stored": s.Large.Stored, "read": s.Large.Read, "incomplete": s.Large.Incomplete}
+		}),
+	overall.value("request_log_dropped_total", "Requests for which the request log had no room.",
+		func(s *stats.Snapshot) any { return s.Dropped }),
 
-	{
-		"sweep_running",
-		"1 during a sweep by this middleware, while it compares the replicas, or if it is about to, because an " +
-			"earlier middleware was killed; else 0.", nil,
-		indicates(func(s *stats.Snapshot) bool { return s.Sweep.Running }),
-	},
-	{
-		"sweeps_total", "Sweeps by this middleware that have ended, by outcome; a sweep compares the replicas.",
-		[]string{"outcome"},
-		func(s *stats.Snapshot, to sink) { counters[stats.SweepOutcome](to, s.Sweep.Outcomes[:]) },
-	},
-	{
-		"sweep_keys_total", "Keys that sweeps have compared, counted once for each server that holds them.", nil,
-		counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Keys }),
-	},
-	{
-		"sweep_disagreements_total", "Keys whose replicas differed in a sweep, in two comparisons in a row.", nil,
-		counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Disagreements }),
-	},
-	{
-		"sweep_cut_total", "Copies that sweeps have deleted, because they differed.", nil,
-		counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Cut }),
-	},
-	{"sweep_seconds_total", "Time spent in sweeps, without pauses.", nil, func(s *stats.Snapshot, to sink) {
-		to.counter(seconds(uint64(s.Sweep.Busy)))
-	}},
-	{
-		"sweep_interval_seconds", "Time between two sweeps, by any middleware; 0: they are not repeated.", nil,
-		func(s *stats.Snapshot, to sink) { to.gauge(seconds(uint64(s.Sweep.Every))) },
-	},
+	overall.value("sweep_running",
+		"1 during a sweep by this middleware, while it compares the replicas, or if it is about to, because an "+
+			"earlier middleware was killed; else 0.",
+		func(s *stats.Snapshot) any { return s.Sweep.Running }),
+	overall.by("outcome", "sweeps_total",
+		"Sweeps by this middleware that have ended, by outcome; a sweep compares the replicas.",
+		func(s *stats.Snapshot) values { return byName[stats.SweepOutcome](s.Sweep.Outcomes[:]) }),
+	overall.value("sweep_keys_total",
+		"Keys that sweeps have compared, counted once for each server that holds them.",
+		func(s *stats.Snapshot) any { return s.Sweep.Keys }),
+	overall.value("sweep_disagreements_total",
+		"Keys whose replicas differed in a sweep, in two comparisons in a row.",
+		func(s *stats.Snapshot) any { return s.Sweep.Disagreements }),
+	overall.value("sweep_cut_total", "Copies that sweeps have deleted, because they differed.",
+		func(s *stats.Snapshot) any { return s.Sweep.Cut }),
+	overall.value("sweep_seconds_total", "Time spent in sweeps, without pauses.",
+		func(s *stats.Snapshot) any { return time.Duration(s.Sweep.Busy) }),
+	overall.value("sweep_interval_seconds",
+		"Time between two sweeps, by any middleware; 0: they are not repeated.",
+		func(s *stats.Snapshot) any { return time.Duration(s.Sweep.Every) }),
 	{
 		"sweep_last_timestamp_seconds",
 		"Unix time at which the last complete sweep by any middleware ended; the start of this middleware, if that " +
@@ -410,145 +235,89 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 			if last.IsZero() {
 				last = to.created
 			}
-			to.gauge(float64(last.UnixNano()) / 1e9)
+			to.send(float64(last.UnixNano()) / 1e9)
 		},
 	},
-	{
-		"sweep_last_differing_keys", "Keys that differed in the last complete sweep by any middleware.", nil,
-		measures(func(s *stats.Snapshot) uint64 { return s.Sweep.LastDiffer }),
-	},
-	{
-		"several_writers",
-		"1 if replicas are kept equal although other middlewares may write the same servers; 0 if this must be the " +
-			"only one, or keys have one replica.", nil, indicates(func(s *stats.Snapshot) bool { return s.Several }),
-	},
-	{
-		"marks_unknown",
-		"1 if no server is read, because fewer than a majority of the servers tell which servers missed writes of " +
-			"other middlewares; else 0.", nil, indicates(func(s *stats.Snapshot) bool { return s.MarksUnknown }),
-	},
+	overall.value("sweep_last_differing_keys", "Keys that differed in the last complete sweep by any middleware.",
+		func(s *stats.Snapshot) any { return s.Sweep.LastDiffer }),
+	overall.value("several_writers",
+		"1 if replicas are kept equal although other middlewares may write the same servers; 0 if this must be the "+
+			"only one, or keys have one replica.",
+		func(s *stats.Snapshot) any { return s.Several }),
+	overall.value("marks_unknown",
+		"1 if no server is read, because fewer than a majority of the servers tell which servers missed writes of "+
+			"other middlewares; else 0.",
+		func(s *stats.Snapshot) any { return s.MarksUnknown }),
 	{
 		"placement_info",
 		"Always 1; the phase of the change of placement, and a short hash of the placement in use, or of the one " +
 			"that the change leads to.",
 		[]string{"phase", "placement"},
-		func(s *stats.Snapshot, to sink) { to.gauge(1, s.Phase, s.Placement) },
+		func(s *stats.Snapshot, to sink) { to.send(1, s.Phase, s.Placement) },
 	},
-	{
-		"gutter_requests_total",
+	perGutter.by("kind", "gutter_requests_total",
 		"Requests of the pool that went to its gutter, because the servers of their keys were down.",
-		[]string{"pool", "gutter", "kind"},
-		eachGutter(func(g *stats.GutterSnapshot, to sink) {
-			to.counter(float64(g.Reads), g.Pool, g.Gutter, "read")
-			to.counter(float64(g.Writes), g.Pool, g.Gutter, "write")
-		}),
-	},
-	{
-		"gutter_servers",
-		"Servers of the pool whose keys are read and written in its gutter (away), and servers of which the gutter " +
+		func(g *stats.GutterSnapshot) values { return values{"read": g.Reads, "write": g.Writes} }),
+	perGutter.by("state", "gutter_servers",
+		"Servers of the pool whose keys are read and written in its gutter (away), and servers of which the gutter "+
 			"may still hold keys, so that writes delete them there (open).",
-		[]string{"pool", "gutter", "state"},
-		eachGutter(func(g *stats.GutterSnapshot, to sink) {
-			to.gauge(float64(g.Away), g.Pool, g.Gutter, "away")
-			to.gauge(float64(g.Open), g.Pool, g.Gutter, "open")
-		}),
-	},
-	{
-		"migration_phase", "1 for the phase that the migration of keys from one pool to the other is in, else 0.",
-		[]string{"from", "to", "phase"},
-		eachMigration(func(g *stats.Migration, to sink) {
+		func(g *stats.GutterSnapshot) values { return values{"away": g.Away, "open": g.Open} }),
+	perMigration.by("phase", "migration_phase",
+		"1 for the phase that the migration of keys from one pool to the other is in, else 0.",
+		func(g *stats.Migration) values {
+			phases := values{}
 			for p := range route.NumMigrationPhases {
-				to.gauge(indicator(p.String() == g.Phase), g.From, g.To, p.String())
+				phases[p.String()] = p.String() == g.Phase
 			}
+			return phases
 		}),
-	},
-	{
-		"migration_keys",
-		"Keys of the migration's current round, by any middleware: those looked at (looked-at), all of them (all), " +
+	perMigration.by("keys", "migration_keys",
+		"Keys of the migration's current round, by any middleware: those looked at (looked-at), all of them (all), "+
 			"and those that could not be copied (left).",
-		[]string{"from", "to", "keys"},
-		eachMigration(func(g *stats.Migration, to sink) {
-			to.gauge(float64(g.Listed), g.From, g.To, "looked-at")
-			to.gauge(float64(g.Items), g.From, g.To, "all")
-			to.gauge(float64(g.Left), g.From, g.To, "left")
+		func(g *stats.Migration) values {
+			return values{"looked-at": g.Listed, "all": g.Items, "left": g.Left}
 		}),
-	},
-	{
-		"migration_keys_copied_total", "Keys that this middleware has copied to the new pool of a migration.",
-		[]string{"from", "to"},
-		perMigration(sink.counter, func(g *stats.Migration) float64 { return float64(g.Here) }),
-	},
-	{
-		"migration_complete", "1 if all keys of the migration have been looked at, by any middleware; else 0.",
-		[]string{"from", "to"},
-		perMigration(sink.gauge, func(g *stats.Migration) float64 { return indicator(g.Complete) }),
-	},
-	{
-		"migration_late", "1 if not all keys of the migration will be copied in time, or have been; else 0.",
-		[]string{"from", "to"},
-		perMigration(sink.gauge, func(g *stats.Migration) float64 { return indicator(g.Late) }),
-	},
-	{
-		"migration_reads_total",
-		"Keys that reads have looked for in a pool that is warmed up, by where they were found: in the new pool, in " +
+	perMigration.value("migration_keys_copied_total",
+		"Keys that this middleware has copied to the new pool of a migration.",
+		func(g *stats.Migration) any { return g.Here }),
+	perMigration.value("migration_complete",
+		"1 if all keys of the migration have been looked at, by any middleware; else 0.",
+		func(g *stats.Migration) any { return g.Complete }),
+	perMigration.value("migration_late",
+		"1 if not all keys of the migration will be copied in time, or have been; else 0.",
+		func(g *stats.Migration) any { return g.Late }),
+	perMigration.by("found", "migration_reads_total",
+		"Keys that reads have looked for in a pool that is warmed up, by where they were found: in the new pool, in "+
 			"the old one or in neither; unanswered: a server did not answer.",
-		[]string{"from", "to", "found"},
-		eachMigration(func(g *stats.Migration, to sink) {
-			to.counter(float64(g.Read.New), g.From, g.To, "new")
-			to.counter(float64(g.Read.Old), g.From, g.To, "old")
-			to.counter(float64(g.Read.Neither), g.From, g.To, "neither")
-			to.counter(float64(g.Read.Unanswered), g.From, g.To, "unanswered")
+		func(g *stats.Migration) values {
+			r := &g.Read
+			return values{"new": r.New, "old": r.Old, "neither": r.Neither, "unanswered": r.Unanswered}
 		}),
-	},
-	{
-		"migration_warm",
-		"1 if in the last minute the hit ratio of the pool that is warmed up was close enough to that of both pools " +
+	perMigration.value("migration_warm",
+		"1 if in the last minute the hit ratio of the pool that is warmed up was close enough to that of both pools "+
 			"together; else 0.",
-		[]string{"from", "to"},
-		perMigration(sink.gauge, func(g *stats.Migration) float64 { return indicator(g.Warm) }),
-	},
-	{
-		"checks_total",
-		"Writes after which the replicas were compared, because other middlewares may write the same servers.", nil,
-		counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Checks }),
-	},
-	{
-		"check_disagreements_total",
-		"Writes after which the replicas differed, because another middleware wrote the key at the same time.", nil,
-		counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Disagreements }),
-	},
-	{
-		"check_cut_total", "Copies deleted because they differed after a write.", nil,
-		counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Cuts }),
-	},
+		func(g *stats.Migration) any { return g.Warm }),
+	overall.value("checks_total",
+		"Writes after which the replicas were compared, because other middlewares may write the same servers.",
+		func(s *stats.Snapshot) any { return s.Agreement.Checks }),
+	overall.value("check_disagreements_total",
+		"Writes after which the replicas differed, because another middleware wrote the key at the same time.",
+		func(s *stats.Snapshot) any { return s.Agreement.Disagreements }),
+	overall.value("check_cut_total", "Copies deleted because they differed after a write.",
+		func(s *stats.Snapshot) any { return s.Agreement.Cuts }),
 
-	{"connections", "Open client connections.", nil, measures((*stats.Snapshot).Open)},
-	{
-		"connections_opened_total", "Accepted client connections.", nil,
-		counts(func(s *stats.Snapshot) uint64 { return s.Opened }),
-	},
-	{
-		"connections_closed_total", "Client connections that ended, by reason.",
-		[]string{"reason"},
-		func(s *stats.Snapshot, to sink) { counters[stats.CloseReason](to, s.Closed[:]) },
-	},
-	{
-		"client_memory_bytes",
+	overall.value("connections", "Open client connections.", func(s *stats.Snapshot) any { return s.Open() }),
+	overall.value("connections_opened_total", "Accepted client connections.",
+		func(s *stats.Snapshot) any { return s.Opened }),
+	overall.by("reason", "connections_closed_total", "Client connections that ended, by reason.",
+		func(s *stats.Snapshot) values { return byName[stats.CloseReason](s.Closed[:]) }),
+	overall.by("of", "client_memory_bytes",
 		"Memory used for clients' large requests (requests), and for replies that clients have not read (replies).",
-		[]string{"of"},
-		func(s *stats.Snapshot, to sink) {
-			to.gauge(float64(s.RequestMemory), "requests")
-			to.gauge(float64(s.ReplyMemory), "replies")
-		},
-	},
-	{
-		"received_bytes_total", "Bytes of requests received from clients.", nil,
-		counts(func(s *stats.Snapshot) uint64 { return s.FromClients }),
-	},
-	{
-		"sent_bytes_total", "Bytes of replies sent to clients.", nil,
-		counts(func(s *stats.Snapshot) uint64 { return s.ToClients }),
-	},
+		func(s *stats.Snapshot) values { return values{"requests": s.RequestMemory, "replies": s.ReplyMemory} }),
+	overall.value("received_bytes_total", "Bytes of requests received from clients.",
+		func(s *stats.Snapshot) any { return s.FromClients }),
+	overall.value("sent_bytes_total", "Bytes of replies sent to clients.",
+		func(s *stats.Snapshot) any { return s.ToClients }),
 }
 
 // newCollector returns a collector of r, from one Snapshot per scrape. The counters of r must exist already.
@@ -557,13 +326,11 @@ func newCollector(r *stats.Registry, version string) prometheus.Collector {
 	metrics := append(slices.Clone(snapshotMetrics), metric[*stats.Snapshot]{
 		"build_info", "Always 1; the versions of the program and of Go.",
 		[]string{"version", "goversion"},
-		func(_ *stats.Snapshot, to sink) { to.gauge(1, version, runtime.Version()) },
+		func(_ *stats.Snapshot, to sink) { to.send(1, version, runtime.Version()) },
 	})
 	for _, c := range r.Snapshot().Counters {
-		metrics = append(metrics, metric[*stats.Snapshot]{
-			c.Name, c.Help, nil,
-			counts(func(s *stats.Snapshot) uint64 { return s.Counter(c.Name) }),
-		})
+		metrics = append(metrics,
+			overall.value(c.Name, c.Help, func(s *stats.Snapshot) any { return s.Counter(c.Name) }))
 	}
 	return newTable(r.Snapshot, metrics)
 }

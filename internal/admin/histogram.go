@@ -68,8 +68,8 @@ func (b *bothHistogram) Write(out *dto.Metric) error {
 	return nil
 }
 
-// bothHistograms returns h, which counts since created, as both a classic and a native histogram with one label.
-func bothHistograms(d *prometheus.Desc, h *stats.Histogram, created time.Time, label string) prometheus.Metric {
+// bothHistograms returns h, which counts since created, as both a classic and a native histogram.
+func bothHistograms(d *prometheus.Desc, h *stats.Histogram, created time.Time, labels ...string) prometheus.Metric {
 	classic := make(map[float64]uint64, len(metricBounds))
 	for _, b := range metricBounds {
 		classic[b.Seconds()] = h.AtMost(int64(b))
@@ -85,8 +85,8 @@ func bothHistograms(d *prometheus.Desc, h *stats.Histogram, created time.Time, l
 	}
 	count, sum := h.Count(), seconds(h.Sum())
 	return &bothHistogram{
-		classic: prometheus.MustNewConstHistogram(d, count, sum, classic, label),
+		classic: prometheus.MustNewConstHistogram(d, count, sum, classic, labels...),
 		native: prometheus.MustNewConstNativeHistogram(d, count, sum, native, nil, zero, nativeSchema, nativeZero,
-			created, label),
+			created, labels...),
 	}
 }

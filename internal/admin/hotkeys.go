@@ -28,38 +28,23 @@ func (s *Server) serveHotKeys(w http.ResponseWriter, r *http.Request) {
 	answerJSON(w, s.options.HotKeys(n))
 }
 
+// The families of the metrics of the hottest keys.
+var (
+	hottest    = whole[hotkeys.Report]()
+	perHottest = keyed(func(r hotkeys.Report) map[string]float64 { return r.Hottest }, "server", plain)
+)
+
 // hotKeysMetrics show the share of a few keys in the load, but never the keys.
 var hotKeysMetrics = []metric[hotkeys.Report]{
-	{
-		"hot_keys_share",
-		"Share of the requested keys that were among the 1, 10 or 100 hottest, 0 to 1, from a sample of the last " +
+	hottest.by("top", "hot_keys_share",
+		"Share of the requested keys that were among the 1, 10 or 100 hottest, 0 to 1, from a sample of the last "+
 			"half minute.",
-		[]string{"top"},
-		func(r hotkeys.Report, to sink) {
-			to.gauge(r.Top1, "1")
-			to.gauge(r.Top10, "10")
-			to.gauge(r.Top100, "100")
-		},
-	},
-	{
-		"hot_keys_served_share",
-		"Share of the requested keys that were among the 1, 10 or 100 hottest and were answered from memory, 0 to 1, " +
+		func(r hotkeys.Report) values { return values{"1": r.Top1, "10": r.Top10, "100": r.Top100} }),
+	hottest.by("top", "hot_keys_served_share",
+		"Share of the requested keys that were among the 1, 10 or 100 hottest and were answered from memory, 0 to 1, "+
 			"from a sample of the last half minute.",
-		[]string{"top"},
-		func(r hotkeys.Report, to sink) {
-			to.gauge(r.Served1, "1")
-			to.gauge(r.Served10, "10")
-			to.gauge(r.Served100, "100")
-		},
-	},
-	{
-		"server_hottest_key_share",
+		func(r hotkeys.Report) values { return values{"1": r.Served1, "10": r.Served10, "100": r.Served100} }),
+	perHottest.value("server_hottest_key_share",
 		"Share of the server's requests that were for its hottest key, 0 to 1, from a sample of the last half minute.",
-		[]string{"server"},
-		func(r hotkeys.Report, to sink) {
-			for server, share := range r.Hottest {
-				to.gauge(share, server)
-			}
-		},
-	},
+		func(share float64) any { return share }),
 }

@@ -43,57 +43,25 @@ func (a *asked) get() map[string]stats.Memcached {
 	return a.answers
 }
 
-// perAnswer returns the values of a metric with one series per server that has answered.
-func perAnswer(send func(to sink, v float64, labels ...string),
-	value func(m *stats.Memcached) uint64,
-) func(map[string]stats.Memcached, sink) {
-	return func(answers map[string]stats.Memcached, to sink) {
-		for server, m := range answers {
-			send(to, float64(value(&m)), server)
-		}
-	}
-}
+// perAnswer is the family of metrics with one series per server that has answered.
+var perAnswer = keyed(func(s map[string]stats.Memcached) map[string]stats.Memcached { return s }, "server", plain)
 
 // memcachedMetrics are the servers' own statistics.
 var memcachedMetrics = []metric[map[string]stats.Memcached]{
-	{
-		"memcached_items", "Items that the server holds.",
-		[]string{"server"},
-		perAnswer(sink.gauge, func(m *stats.Memcached) uint64 { return m.Items }),
-	},
-	{
-		"memcached_items_bytes", "Memory of the items that the server holds.",
-		[]string{"server"},
-		perAnswer(sink.gauge, func(m *stats.Memcached) uint64 { return m.Bytes }),
-	},
-	{
-		"memcached_limit_bytes", "Memory that the server may use for items.",
-		[]string{"server"},
-		perAnswer(sink.gauge, func(m *stats.Memcached) uint64 { return m.Limit }),
-	},
-	{
-		"memcached_evictions_total", "Unexpired items that the server removed to make room.",
-		[]string{"server"},
-		perAnswer(sink.counter, func(m *stats.Memcached) uint64 { return m.Evictions }),
-	},
-	{
-		"memcached_hits_total", "Keys that reads of all its clients found on the server.",
-		[]string{"server"},
-		perAnswer(sink.counter, func(m *stats.Memcached) uint64 { return m.Hits }),
-	},
-	{
-		"memcached_misses_total", "Keys that reads of all its clients did not find on the server.",
-		[]string{"server"},
-		perAnswer(sink.counter, func(m *stats.Memcached) uint64 { return m.Misses }),
-	},
-	{
-		"memcached_connections", "Open connections to the server.",
-		[]string{"server"},
-		perAnswer(sink.gauge, func(m *stats.Memcached) uint64 { return m.Connections }),
-	},
-	{
-		"memcached_max_connections", "Maximum number of connections that the server accepts.",
-		[]string{"server"},
-		perAnswer(sink.gauge, func(m *stats.Memcached) uint64 { return m.MaxConnections }),
-	},
+	perAnswer.value("memcached_items", "Items that the server holds.",
+		func(m stats.Memcached) any { return m.Items }),
+	perAnswer.value("memcached_items_bytes", "Memory of the items that the server holds.",
+		func(m stats.Memcached) any { return m.Bytes }),
+	perAnswer.value("memcached_limit_bytes", "Memory that the server may use for items.",
+		func(m stats.Memcached) any { return m.Limit }),
+	perAnswer.value("memcached_evictions_total", "Unexpired items that the server removed to make room.",
+		func(m stats.Memcached) any { return m.Evictions }),
+	perAnswer.value("memcached_hits_total", "Keys that reads of all its clients found on the server.",
+		func(m stats.Memcached) any { return m.Hits }),
+	perAnswer.value("memcached_misses_total", "Keys that reads of all its clients did not find on the server.",
+		func(m stats.Memcached) any { return m.Misses }),
+	perAnswer.value("memcached_connections", "Open connections to the server.",
+		func(m stats.Memcached) any { return m.Connections }),
+	perAnswer.value("memcached_max_connections", "Maximum number of connections that the server accepts.",
+		func(m stats.Memcached) any { return m.MaxConnections }),
 }

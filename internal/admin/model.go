@@ -53,65 +53,44 @@ func modelWindow(w, total *stats.Snapshot) *model.Window {
 	return m
 }
 
+// The families of the model's metrics.
+var (
+	overallModel = whole[*model.Report]()
+	perPart      = listed(func(r *model.Report) []model.Part { return r.Parts },
+		func(p *model.Part) []string { return []string{p.Part, p.Server} }, "part", "server")
+	perLaw = listed(func(r *model.Report) []model.Law { return r.Laws },
+		func(l *model.Law) []string { return []string{l.Law} }, "law")
+)
+
 // modelMetrics are the model's results for the last 10 s.
 var modelMetrics = []metric[*model.Report]{
-	{
-		"model_utilization_ratio",
+	perPart.value("model_utilization_ratio",
 		"Utilization of the part (the processor, the workers, a server) over the last 10 s, 0 to 1.",
-		[]string{"part", "server"},
-		func(r *model.Report, to sink) {
-			for _, p := range r.Parts {
-				to.gauge(p.Utilization, p.Part, p.Server)
-			}
-		},
-	},
-	{
-		"model_part_capacity_requests_per_second",
+		func(p *model.Part) any { return p.Utilization }),
+	perPart.value("model_part_capacity_requests_per_second",
 		"Rate of requests at which the part saturates; 0 while it is not known.",
-		[]string{"part", "server"},
-		func(r *model.Report, to sink) {
-			for _, p := range r.Parts {
-				to.gauge(p.Capacity, p.Part, p.Server)
-			}
-		},
-	},
-	{
-		"model_capacity_requests_per_second",
-		"Rate of requests at which the first part saturates; 0 while it is not known.", nil,
-		func(r *model.Report, to sink) { to.gauge(r.Capacity) },
-	},
+		func(p *model.Part) any { return p.Capacity }),
+	overallModel.value("model_capacity_requests_per_second",
+		"Rate of requests at which the first part saturates; 0 while it is not known.",
+		func(r *model.Report) any { return r.Capacity }),
 	{
 		"model_bottleneck", "1 for the part that saturates first, else 0; 0 for all parts while there is no load.",
 		[]string{"part", "server"},
 		func(r *model.Report, to sink) {
 			for i, p := range r.Parts {
-				to.gauge(indicator(i == r.Bottleneck), p.Part, p.Server)
+				to.send(i == r.Bottleneck, p.Part, p.Server)
 			}
 		},
 	},
-	{
-		"model_useful_workers",
-		"Number of workers that can be kept busy before another part saturates; 0 while it is not known.", nil,
-		func(r *model.Report, to sink) { to.gauge(float64(r.UsefulWorkers)) },
-	},
-	{
-		"model_requests",
+	overallModel.value("model_useful_workers",
+		"Number of workers that can be kept busy before another part saturates; 0 while it is not known.",
+		func(r *model.Report) any { return r.UsefulWorkers }),
+	perLaw.by("of", "model_requests",
 		"Mean number of requests in the queue and in service: measured by samples, and predicted by Little's law.",
-		[]string{"law", "of"},
-		func(r *model.Report, to sink) {
-			for _, l := range r.Laws {
-				to.gauge(l.Measured, l.Law, "measured")
-				to.gauge(l.Predicted, l.Law, "predicted")
-			}
-		},
-	},
-	{
-		"model_queue_wait_seconds",
+		func(l *model.Law) values { return values{"measured": l.Measured, "predicted": l.Predicted} }),
+	overallModel.by("of", "model_queue_wait_seconds",
 		"Mean wait in the queue: measured, and predicted for an M/M/m queue (0 if that has no steady state).",
-		[]string{"of"},
-		func(r *model.Report, to sink) {
-			to.gauge(r.Wait.Measured/1e9, "measured")
-			to.gauge(r.Wait.Predicted/1e9, "predicted")
-		},
-	},
+		func(r *model.Report) values {
+			return values{"measured": r.Wait.Measured / 1e9, "predicted": r.Wait.Predicted / 1e9}
+		}),
 }

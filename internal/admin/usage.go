@@ -2,8 +2,6 @@ package admin
 
 import (
 	"fmt"
-	"iter"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -113,65 +111,36 @@ func (s *Server) usage() Usage {
 // servePrefixes answers with the routes, users and prefixes that use the cache most.
 func (s *Server) servePrefixes(w http.ResponseWriter, _ *http.Request) { answerJSON(w, s.usage()) }
 
+// The families of the metrics of who uses the cache.
+var (
+	perRoute = keyed(func(s stats.UsageSnapshot) map[string]stats.RouteUse { return s.Routes }, "route", unquoted)
+	perUser  = keyed(func(s stats.UsageSnapshot) map[string]stats.Use { return s.Users }, "user", unquoted)
+)
+
 // usageMetrics show who uses the cache, by route and by user. Prefixes are too many for labels.
-var usageMetrics = append(slices.Concat(usesBy("route", routeUses), usesBy("user", userUses)),
-	metric[stats.UsageSnapshot]{
-		"route_request_duration_seconds", "Response time by route. Estimated from one key in 64.",
-		[]string{"route"},
-		func(s stats.UsageSnapshot, to sink) {
-			for name := range s.Routes {
-				r := s.Routes[name]
-				to.histogram(&r.Times, unquoted(name))
-			}
-		},
-	},
-	metric[stats.UsageSnapshot]{
-		"user_request_seconds_total", "Sum of the response times by user. Estimated from one key in 64.",
-		[]string{"user"},
-		func(s stats.UsageSnapshot, to sink) {
-			for name, use := range s.Users {
-				to.counter(float64(use.Time)/1e9, unquoted(name))
-			}
-		},
-	})
+var usageMetrics = append(slices.Concat(
+	usesBy("route", perRoute, func(r stats.RouteUse) stats.Use { return r.Use }),
+	usesBy("user", perUser, func(u stats.Use) stats.Use { return u })),
+	perRoute.value("route_request_duration_seconds", "Response time by route."+estimated,
+		func(r stats.RouteUse) any { return &r.Times }),
+	perUser.value("user_request_seconds_total", "Sum of the response times by user."+estimated,
+		func(u stats.Use) any { return float64(u.Time) / 1e9 }),
+)
 
-func routeUses(s stats.UsageSnapshot) iter.Seq2[string, stats.Use] {
-	return func(yield func(string, stats.Use) bool) {
-		for name := range s.Routes {
-			if !yield(name, s.Routes[name].Use) {
-				return
-			}
-		}
+const estimated = " Estimated from one key in 64."
+
+// usesBy returns the metrics of the uses of a family with this label.
+func usesBy[E any](label string, f family[stats.UsageSnapshot, E],
+	use func(E) stats.Use,
+) []metric[stats.UsageSnapshot] {
+	by := " by " + label + "." + estimated
+	return []metric[stats.UsageSnapshot]{
+		f.value(label+"_requests_total", "Requests, one for each key,"+by, func(e E) any { return use(e).Requests }),
+		f.by("result", label+"_lookups_total", "Keys that were found, or not,"+by, func(e E) values {
+			return values{"hit": use(e).Hits, "miss": use(e).Misses}
+		}),
+		f.value(label+"_bytes_total", "Bytes of requests and replies"+by, func(e E) any { return use(e).Bytes }),
+		f.value(label+"_evicted_soon_total", "Misses of items stored less than ten minutes before"+by,
+			func(e E) any { return use(e).EvictedSoon }),
 	}
-}
-
-func userUses(s stats.UsageSnapshot) iter.Seq2[string, stats.Use] { return maps.All(s.Users) }
-
-// usesBy returns the metrics of uses whose names are values of the label.
-func usesBy(label string,
-	uses func(stats.UsageSnapshot) iter.Seq2[string, stats.Use],
-) (all []metric[stats.UsageSnapshot]) {
-	add := func(name, help string, send func(use *stats.Use, name string, to sink), more ...string) {
-		all = append(all, metric[stats.UsageSnapshot]{
-			label + name, help + " by " + label + ". Estimated from one key in 64.", append([]string{label}, more...),
-			func(s stats.UsageSnapshot, to sink) {
-				for name, use := range uses(s) {
-					send(&use, unquoted(name), to)
-				}
-			},
-		})
-	}
-	add("_requests_total", "Requests, one for each key,", func(use *stats.Use, name string, to sink) {
-		to.counter(float64(use.Requests), name)
-	})
-	add("_lookups_total", "Keys that were found, or not,", func(use *stats.Use, name string, to sink) {
-		to.counter(float64(use.Hits), name, "hit")
-		to.counter(float64(use.Misses), name, "miss")
-	}, "result")
-	add("_bytes_total", "Bytes of requests and replies", func(use *stats.Use, name string, to sink) {
-		to.counter(float64(use.Bytes), name)
-	})
-	add("_evicted_soon_total", "Misses of items stored less than ten minutes before",
-		func(use *stats.Use, name string, to sink) { to.counter(float64(use.EvictedSoon), name) })
-	return all
 }
