@@ -154,11 +154,11 @@
 // and every Options.SweepEvery, compares them and deletes copies that differ, under the key's lock.
 //
 // A server that returns without its keys stays stale until it has been refilled from the other holders of its keys
-// (refill, sweep.Refiller). An item on the server says that it has (marker.RefilledKey). Its prober asks for this item,
-// and looks in between find servers that lost their keys unnoticed. One middleware copies, to a server that is marked,
-// so writes may reach source and target in any order: each copy is checked when all writes that were under way when it
-// was added have ended. In Kubernetes a goroutine tells the server's pod when it is refilled (Refilled,
-// discover.Gates).
+// (refill, sweep.Refiller). An item on the server says that it has (marker.RefilledKey). A sweep deletes the item where
+// it finds that the server lacks many copies. The server's prober asks for the item, and looks in between find servers
+// that lost their keys unnoticed. One middleware copies, to a server that is marked, so writes may reach source and
+// target in any order: each copy is checked when all writes that were under way when it was added have ended. In
+// Kubernetes a goroutine tells the server's pod when it is refilled (Refilled, discover.Gates).
 //
 // A goroutine of a server connection makes that connection. Meanwhile only the worker may send on it, and the worker
 // reads the replies of other servers: requests that don't need the connection are answered. A request that cannot wait

@@ -74,7 +74,8 @@ func (m *Middleware) sweepOnce(ctx context.Context, c *core, p *pool, every time
 	before := m.swept.Snapshot()
 	s := sweep.Sweep{
 		Router: p.router, Servers: p.servers, Placement: p.record(), Rate: c.options.SweepRate, Counts: &m.swept,
-		Log: p.log,
+		Log:   p.log,
+		Fills: func() bool { return m.current.Load().places(p) && p.refills(&c.options) },
 		Lock: func(key []byte) func() {
 			taken, _ := m.locks.LockAll([]uint32{m.locks.Stripe(key)}, sweepOwner, true)
 			return func() { m.locks.Unlock(taken[0]) }

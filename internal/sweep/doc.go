@@ -21,5 +21,6 @@
 //
 // A sweep never copies: a copy could arrive after a later delete. It deletes a copy only if two looks in a row have
 // found the same disagreement, and only by the cas that it saw. A key that a server lacks is no disagreement: it may
-// have been evicted or have expired. So a sweep may run while clients write.
+// have been evicted or have expired. A server that lacks many, and evicts none, is refilled as one that returned
+// without its keys (Refiller). So a sweep may run while clients write.
 package sweep

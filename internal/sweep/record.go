@@ -23,6 +23,10 @@ type record struct {
 	Placement string `json:"placement"`
 	Keys      uint64 `json:"keys"`   // keys compared
 	Differ    uint64 `json:"differ"` // keys found to differ
+	// Evictions is how many items the server had evicted when the sweep ended.
+	Evictions uint64 `json:"evictions,omitempty"`
+	// Filled is when the server was last refilled because a sweep had found that it lacks copies; 0: never.
+	Filled int64 `json:"filled,omitempty"`
 }
 
 // readRecord reads the record on server s; nil: there is none, or it is not valid.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,6 +50,37 @@ func TestAServerIsRefilledOnlyWhileTheOtherHoldersOfItsKeysAreReadAndOneIsFull(t
 			c := mctest.MustDial(t, servers[0].Addr())
 			held := c.MustDo(t, "mg "+base64.StdEncoding.EncodeToString([]byte(marker.RefilledKey))+" b\r\n")
 			require.Equal(t, of.err == nil, held == "HD\r\n", "the server says that it is refilled")
+		})
+	}
+}
+
+func TestASweepHasAServerRefilledThatLacksManyCopiesAndHasNotEvictedThem(t *testing.T) {
+	for name, of := range map[string]struct {
+		lacks, evicts int
+		asks          bool
+	}{
+		"none":                    {0, 0, false},
+		"a few":                   {5, 0, false},
+		"a fifth":                 {200, 0, true},
+		"a fifth, and it evicted": {200, 400, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, servers := newSweep(t, mctest.StartNewMemcached, 2, 0, "-m", "2")
+			asked := false
+			w.Fills = func() bool { asked = true; return false }
+			for s, server := range servers {
+				c := mctest.MustDial(t, server.Addr())
+				for i := range 1000 {
+					if s == 0 || i >= of.lacks {
+						require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set k%d 0 0 1\r\nv\r\n", i)))
+					}
+				}
+				for i := range s * of.evicts {
+					c.MustDo(t, fmt.Sprintf("set large%d 0 0 100000\r\n%100000d\r\n", i, i))
+				}
+			}
+			require.NoError(t, w.Run(context.Background(), 0))
+			require.Equal(t, of.asks, asked)
 		})
 	}
 }

@@ -30,6 +30,8 @@ type Sweep struct {
 	Values bool
 	// Found, if not nil, is called for every key whose copies differ; then no copy is deleted.
 	Found func(Difference) error
+	// Fills reports whether a server that lacks copies would be refilled; nil: none is.
+	Fills func() bool
 	// Progress, if not nil, is called after every window of keys.
 	Progress func(Progress)
 	Counts   *stats.Sweep
@@ -41,6 +43,7 @@ type Sweep struct {
 	room     []int  // reused for the holders of a key
 	since    int64  // items of the listed server that were last used before this time are skipped, s; 0: none are
 	progress Progress
+	tallies  []tally   // by server
 	uncut    bool      // the log says that a server's copies can't be deleted
 	skipped  int       // a server that was skipped because it was not up; -1: none
 	reported time.Time // when the log last got a line of progress
@@ -131,12 +134,13 @@ func (w *Sweep) Run(ctx context.Context, every time.Duration) error {
 	if err != nil {
 		return err
 	}
-	records := make([]record, len(w.Servers))
+	records, before := make([]record, len(w.Servers)), make([]*record, len(w.Servers))
 	err = w.eachServer(func(s int) error {
 		last, err := w.readRecord(ctx, s)
 		if err != nil {
 			return err
 		}
+		before[s] = last
 		r := &records[s]
 		r.Placement = placement
 		w.since = 0
@@ -153,7 +157,10 @@ func (w *Sweep) Run(ctx context.Context, every time.Duration) error {
 	}
 	for s := range w.Servers {
 		r := &records[s]
-		if r.Ended, _, err = w.clock(ctx, s); err == nil {
+		if err = w.fillUp(ctx, s, r, before[s], every); err == nil {
+			r.Ended, _, err = w.clock(ctx, s)
+		}
+		if err == nil {
 			r.Keys, r.Differ = w.progress.Keys, w.progress.Differ
 			err = w.putRecord(ctx, s, *r)
 		}
@@ -180,7 +187,7 @@ func (w *Sweep) Verify(ctx context.Context) (Progress, error) {
 
 func (w *Sweep) begin() {
 	w.seed, w.session, w.reported = maphash.MakeSeed(), newSession(w.Servers), time.Now()
-	w.progress, w.skipped = Progress{Of: len(w.Servers)}, -1
+	w.progress, w.skipped, w.tallies = Progress{Of: len(w.Servers)}, -1, make([]tally, len(w.Servers))
 	if w.Rate == 0 {
 		w.Rate = DefaultRate
 	}
@@ -272,6 +279,9 @@ func (w *Sweep) compare(ctx context.Context, s int, items []listed) (bytes int64
 	for _, item := range items {
 		held := func(c Copy) bool { return c.Held }
 		earlier := slices.ContainsFunc(item.copies[:item.at], held)
+		if !earlier {
+			w.count(item.holders, item.copies)
+		}
 		switch {
 		case earlier && w.since == 0: // compared when the earlier server was listed
 		case !earlier && !slices.ContainsFunc(item.copies[item.at+1:], held): // the only copy

@@ -201,3 +201,32 @@ func restartAllInTurn(t *testing.T, n, instances int, writers middleware.Writers
 	require.NoError(t, err)
 	require.Zero(t, p.Differ)
 }
+
+func TestCopiesThatServersLackAreThereAgainAfterASweepUnderLoad(t *testing.T) {
+	servers := mctest.StartNewMemcacheds(t, 3)
+	o := liveOptions()
+	o.RefillRate, o.SweepEvery, o.Timeout = 1_000_000, time.Second, time.Second
+	scene := stage(t, 2, o, servers)
+	keep(t, scene.fleet[0].Dial(t))
+	var direct []*mctest.Client
+	for _, s := range servers {
+		awaitRefilled(t, s, scene.fleet)
+		direct = append(direct, mctest.MustDial(t, s.Addr()))
+	}
+	for s, c := range direct[:2] {
+		for i := s; i < keptKeys; i += 5 {
+			require.Equal(t, "DELETED\r\n", c.MustDo(t, fmt.Sprintf("delete kept-%d\r\n", i)))
+		}
+	}
+	var deleted atomic.Int64
+	scene.legal(t, loadOf(t), func() {
+		stop := make(chan struct{})
+		wait := deleter(t, scene.fleet, 4, stop, &deleted)
+		for _, c := range direct {
+			poll(t, "a server lacks copies", func() bool { return hits(t, c) == keptKeys })
+		}
+		close(stop)
+		wait()
+	})
+	require.NotZero(t, deleted.Load())
+}
