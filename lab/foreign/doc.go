@@ -1,6 +1,5 @@
 // Package foreign imports measurements of other programs into records: the outputs of memtier_benchmark (decoded by
-// package memtier), of memaslap ([ParseMemaslap]) and of dstat ([ParseDstat]), and the experiments of a report of 2018,
-// which are directories, named by settings, with outputs of memtier and of a middleware ([ReadTree]).
+// package memtier), of memaslap ([ParseMemaslap]) and of dstat ([ParseDstat]).
 //
 // Values are in base units. Values that an output doesn't have are NaN or missing.
 package foreign

@@ -138,54 +138,34 @@ func TestTheSummaryOfATreeFollowsTheReport(t *testing.T) {
 	assert.InDelta(t, 15*math.Sqrt2, response.SDSample, 1e-9)
 }
 
-func TestATreeBecomesARecord(t *testing.T) {
-	root := smallTree()
-	configurations, err := ReadTree(t.Context(), root)
+func TestRunsBecomeARecordWithTheirOutputs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "workers=8", "client.out")
+	require.NoError(t, os.Mkdir(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, []byte(clientText(100, 20)), 0o644))
+	runs, _, err := ParseFile([]byte(clientText(100, 20)), "auto", PathFactors(path))
 	require.NoError(t, err)
+	found := []Found{{Run: runs[0], Path: path}, {Run: runs[0], Path: path}}
+	Place(found)
 	dir := filepath.Join(t.TempDir(), "record")
-	require.NoError(t, Write(t.Context(), dir, record.Manifest{Name: "2ka"}, TreeRuns(root, configurations)))
+	require.NoError(t, Write(t.Context(), dir, record.Manifest{Name: "memtier"}, found))
 	r, err := record.Open(dir)
 	require.NoError(t, err)
 	defer r.Close()
-	runs, err := r.Runs(t.Context())
+	written, err := r.Runs(t.Context())
 	require.NoError(t, err)
-	require.Len(t, runs, 2)
-	assert.Equal(t, map[string]string{
-		"servers": "3", "middlewares": "2", "workers": "8", "ratio": "1:0",
-		"clients": "2", "connections": "64",
-	}, runs[0].Factors)
-	assert.Equal(t, 1, runs[1].Repetition)
-	for _, want := range []struct {
-		source, metric string
-		value          float64
-	}{
-		{"client", "throughput", 400},
-		{"client", "response_time_mean", 0.035},
-		{"client", "response_time_p90", 0.020},
-		{"client:1", "throughput", 300},
-		{"middleware", "throughput", 200},
-		{"middleware", "stage_queue_mean", 0.0175},
-		{"middleware", "time_in_service_mean", 0.0035},
-		{"middleware", "response_time_mean", 0.021},
-		{"middleware", "queue_length_mean", 30},
+	require.Len(t, written, 2)
+	assert.Equal(t, map[string]string{"clients": "1", "connections": "32", "workers": "8"}, written[0].Factors)
+	assert.Equal(t, 1, written[1].Repetition)
+	for metric, want := range map[string]float64{
+		"throughput": 100, "response_time_mean_set": 0.020, "response_time_p90": 0.020, "response_time_p99": 0.030,
 	} {
-		got, ok := runs[0].Value(want.source, want.metric)
-		assert.True(t, ok, want.metric)
-		assert.InDelta(t, want.value, got, 1e-12, want.metric)
+		got, ok := written[0].Value("client", metric)
+		assert.True(t, ok, metric)
+		assert.InDelta(t, want, got, 1e-12, metric)
 	}
-	windows, err := r.Windows(runs[0].ID)
+	raw, err := r.Raw(written[1].ID, "client.out")
 	require.NoError(t, err)
-	assert.Len(t, windows, 2*6*4)
-	bins, err := r.Histograms(runs[0].ID)
-	require.NoError(t, err)
-	require.Len(t, bins, 3)
-	assert.InDelta(t, 0.0002, bins[1].Lower, 1e-12)
-	samples, err := r.HostSamples(runs[0].ID)
-	require.NoError(t, err)
-	assert.NotEmpty(t, samples)
-	raw, err := r.RawDir(runs[0].ID)
-	require.NoError(t, err)
-	assert.FileExists(t, filepath.Join(raw, "mwout2rep1.out"))
+	assert.Equal(t, clientText(100, 20), string(raw))
 	assert.Error(t, Write(t.Context(), dir, record.Manifest{}, nil), "nothing is replaced")
 }
 
@@ -369,19 +349,6 @@ func TestFactorsComeFromFolders(t *testing.T) {
 		PathFactors("a/nmw=2/workers=8/wrkld=1-9/mgsize=NA/run.json"))
 }
 
-func FuzzParseMiddleware(f *testing.F) {
-	f.Add([]byte(middlewareText()))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		out, err := ParseMiddleware(bytes.NewReader(text))
-		if err == nil {
-			for _, row := range out.Rows {
-				require.Positive(t, row.Seconds)
-			}
-			middlewareKind([]*MiddlewareOutput{out}, "set")
-		}
-	})
-}
-
 func FuzzParseDstat(f *testing.F) {
 	f.Add([]byte(dstatText))
 	f.Add([]byte("\"total cpu usage\",\n\"usr\",\"sys\"\n1,2\n1,3\n"))
@@ -490,11 +457,6 @@ func TestRunsWithSilentOrMissingProgramsFail(t *testing.T) {
 			c.change(root)
 			configurations, err := ReadTree(t.Context(), root)
 			require.NoError(t, err)
-			runs := TreeRuns(root, configurations)
-			require.Len(t, runs, 2)
-			assert.Equal(t, record.Complete, runs[0].Run.State)
-			assert.Equal(t, record.Failed, runs[1].Run.State)
-			assert.Equal(t, c.why, runs[1].Run.Error)
 			s := Summarize(configurations)
 			text, err := json.Marshal(s)
 			require.NoError(t, err, "all numbers are finite")

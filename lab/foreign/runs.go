@@ -5,49 +5,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
 
 	"mcmw/lab/memtier"
 	"mcmw/lab/record"
 	"mcmw/lab/sample"
 )
 
-// inService is a metric that only trees have: their middlewares don't separate the worker's time from the server's.
-var inService = record.Metric{
-	Name: "time_in_service_mean", Unit: record.Seconds,
-	Help: "mean time from the queue to the reply: worker, server and reply together",
-}
-
-// factorNames maps the settings of a tree to factors.
+// factorNames maps the names of settings in the folders of a report of 2018 to factors.
 var factorNames = map[string]string{
 	"nsvr": "servers", "nmw": "middlewares", "tmw": "workers", "wrkld": "ratio", "mgshrd": "sharded",
 	"mgsize": "keys_per_get",
-}
-
-// factorsOf returns the factors of a tree's settings. Unknown settings keep their names; those with the value NA are
-// left out.
-func factorsOf(params map[string]string) map[string]string {
-	factors := map[string]string{}
-	for name, value := range params {
-		if value == "NA" {
-			continue
-		}
-		if name = cmp.Or(factorNames[name], name); name == "ratio" {
-			value = strings.ReplaceAll(value, "-", ":")
-		}
-		factors[name] = value
-	}
-	return factors
 }
 
 // inRequests converts a ratio of memtier, which counts the keys of GETs, to a ratio of requests. It also sets the real
@@ -66,59 +43,27 @@ func inRequests(factors map[string]string) {
 	factors["keys_per_get"] = strconv.Itoa(min(keys, wanted))
 }
 
-// PathFactors returns the factors in the names of a file's folders, such as workers=8.
+// PathFactors returns the factors in the names of a file's folders, such as workers=8. Unknown settings keep their
+// names; those with the value NA are left out.
 func PathFactors(name string) map[string]string {
-	return factorsOf(paramsOf(path.Dir(filepath.ToSlash(name))))
-}
-
-// Found is a run with the outputs from which it was made.
-type Found struct {
-	Run   record.Run
-	Root  fs.FS
-	Files []string // below Root
-}
-
-// TreeRuns returns the runs of a tree. The factors are from the names of the folders, except clients and connections,
-// which are from the outputs.
-func TreeRuns(root fs.FS, configurations []Configuration) []Found {
-	var all []Found
-	for point, c := range configurations {
-		for _, r := range c.Repetitions {
-			run := record.Run{
-				Point: point, Repetition: r.Number - 1, Position: len(all), State: record.Complete,
-				Factors: factorsOf(c.Params),
-			}
-			if info, err := fs.Stat(root, r.Files[0]); err == nil {
-				run.Started = info.ModTime()
-			}
-			for _, name := range []string{"ncli", "icli", "tcli", "vcli", "ttime"} {
-				delete(run.Factors, name)
-			}
-			inRequests(run.Factors)
-			if why := c.failure(r); why != "" {
-				run.State, run.Error = record.Failed, why
-			} else {
-				r.measurements(&run)
-			}
-			all = append(all, Found{Run: run, Root: root, Files: r.Files})
+	factors := map[string]string{}
+	for folder := range strings.SplitSeq(filepath.ToSlash(filepath.Dir(name)), "/") {
+		name, value, ok := strings.Cut(folder, "=")
+		if !ok || value == "NA" {
+			continue
 		}
+		if name = cmp.Or(factorNames[name], name); name == "ratio" {
+			value = strings.ReplaceAll(value, "-", ":")
+		}
+		factors[name] = value
 	}
-	return all
+	return factors
 }
 
-// measurements adds the measurements in the outputs to a run.
-func (r *Repetition) measurements(run *record.Run) {
-	run.Seconds = r.Clients[0].Duration
-	processes := 0
-	for _, client := range r.Clients {
-		processes += client.Threads
-	}
-	run.Factors["clients"], run.Factors["connections"] = strconv.Itoa(processes), strconv.Itoa(r.connections())
-	addClients(run, r.Clients)
-	addMiddlewares(run, r.Middlewares)
-	for _, machine := range slices.Sorted(maps.Keys(r.Dstat)) {
-		addHost(run, record.SourceHost+":"+machine, r.Dstat[machine])
-	}
+// Found is a run with the path of the output from which it was made.
+type Found struct {
+	Run  record.Run
+	Path string
 }
 
 func result(run *record.Run, source, metric string, value float64) {
@@ -150,85 +95,86 @@ func rowsOfMemtier(out *memtier.Output) []memtierRow {
 
 var percentileNames = map[float64]string{0.5: "p50", 0.9: "p90", 0.95: "p95", 0.99: "p99", 0.999: "p999"}
 
-func addClients(run *record.Run, clients []*memtier.Output) {
-	for _, kind := range rowsOfMemtier(clients[0]) {
-		k, ok := clientKind(clients, kind.row)
-		if !ok {
+// addClients adds the throughput, the times, the hits and the misses of an output. For all requests memtier's own
+// percentiles are more precise than those of its distributions.
+func addClients(run *record.Run, out *memtier.Output) {
+	overall := out.Overall()
+	for _, kind := range rowsOfMemtier(out) {
+		row, ok := overall.Row(kind.row)
+		if !ok || !(row.Throughput > 0) {
 			continue
 		}
-		result(run, record.SourceClient, "throughput"+kind.suffix, k.Throughput)
-		result(run, record.SourceClient, "response_time_mean"+kind.suffix, k.Response)
-		for q, name := range percentileNames {
-			if v, ok := k.Percentiles[q]; ok {
-				result(run, record.SourceClient, "response_time_"+name+kind.suffix, v)
+		result(run, record.SourceClient, "throughput"+kind.suffix, row.Throughput)
+		result(run, record.SourceClient, "response_time_mean"+kind.suffix, row.Mean)
+		cdfs, weights := distributions(overall, kind.row)
+		for share, name := range percentileNames {
+			v := mergedPercentile(cdfs, weights, share)
+			if own := row.Percentile(share); kind.suffix == "" && !math.IsNaN(own) {
+				v = own
 			}
+			result(run, record.SourceClient, "response_time_"+name+kind.suffix, v)
 		}
 	}
-	misses, hits := 0.0, 0.0
-	for i, client := range clients {
-		row, ok := client.Overall().Row("Totals")
-		if !ok {
-			continue
-		}
-		misses += row.Misses * run.Seconds
-		hits += row.Hits * run.Seconds
-		if len(clients) > 1 {
-			source := fmt.Sprintf("%s:%d", record.SourceClient, i)
-			result(run, source, "throughput", row.Throughput)
-			result(run, source, "response_time_mean", row.Mean)
-		}
-	}
-	result(run, record.SourceClient, "misses", math.Round(misses))
-	result(run, record.SourceClient, "hits", math.Round(hits))
+	totals, _ := overall.Row("Totals")
+	result(run, record.SourceClient, "misses", math.Round(totals.Misses*run.Seconds))
+	result(run, record.SourceClient, "hits", math.Round(totals.Hits*run.Seconds))
 }
 
-// addMiddlewares adds the measurements of the middlewares without warm-up and cool-down. Means are over requests, not
-// over seconds.
-func addMiddlewares(run *record.Run, middlewares []*MiddlewareOutput) {
-	if len(middlewares) == 0 {
-		return
-	}
-	result(run, record.SourceMiddleware, "throughput", throughputOf(middlewares, trim))
-	result(run, record.SourceMiddleware, "queue_length_mean", floats.Sum(queueLengths(middlewares, trim)))
-	requests, queue, service := 0.0, 0.0, 0.0
-	for _, kind := range kinds {
-		k, ok := middlewareKind(middlewares, kind.name)
-		addBins(run, record.SourceMiddleware, kind.name, k.Histogram)
-		if !ok {
-			continue
+// distributionOf maps the rows of one kind of request to their distributions.
+var distributionOf = map[string]string{"Sets": "SET", "Gets": "GET"}
+
+// distributions returns the distributions of a row, and their throughputs. The row of all requests, Totals, has those
+// of all kinds.
+func distributions(r *memtier.Result, row string) (cdfs [][]memtier.Quantile, weights []float64) {
+	for name, of := range distributionOf {
+		part, ok := r.Row(name)
+		cdf := r.Distributions[of]
+		if (name == row || row == "Totals") && ok && part.Throughput > 0 && len(cdf) > 0 {
+			cdfs, weights = append(cdfs, cdf), append(weights, part.Throughput)
 		}
-		requests += k.Throughput
-		queue += k.Throughput * k.QueueWeighted
-		service += k.Throughput * k.ServiceWeighted
-		result(run, record.SourceMiddleware, "throughput_"+kind.name, k.Throughput)
-		result(run, record.SourceMiddleware, "stage_queue_mean_"+kind.name, k.QueueWeighted)
-		result(run, record.SourceMiddleware, "response_time_mean_"+kind.name, k.QueueWeighted+k.ServiceWeighted)
 	}
-	result(run, record.SourceMiddleware, "stage_queue_mean", queue/requests)
-	result(run, record.SourceMiddleware, inService.Name, service/requests)
-	result(run, record.SourceMiddleware, "response_time_mean", (queue+service)/requests)
-	for i, mw := range middlewares {
-		addWindows(run, fmt.Sprintf("%s:%d", record.SourceMiddleware, i), cut(mw.Rows, trim))
-	}
+	return cdfs, weights
 }
 
-func addWindows(run *record.Run, source string, seconds []MiddlewareRow) {
-	start := 0.0
-	for _, row := range seconds {
-		requests, queue, service := 0.0, 0.0, 0.0
-		for _, k := range row.Kinds {
-			if k.Count > 0 {
-				requests += k.Count
-				queue += k.Count * k.Queue
-				service += k.Count * k.Service
-			}
+// shareUpTo returns the share of requests in a distribution up to a time.
+func shareUpTo(cdf []memtier.Quantile, seconds float64) float64 {
+	share := 0.0
+	for _, q := range cdf {
+		if q.Seconds > seconds {
+			break
 		}
-		addWindow(run, source, start, row.Seconds, map[string]float64{
-			"throughput": row.Throughput, "queue_length_mean": row.QueueLength, "stage_queue_mean": queue / requests,
-			inService.Name: service / requests,
-		})
-		start += row.Seconds
+		share = q.Share
 	}
+	return share
+}
+
+// mergedPercentile returns the smallest edge of the distributions up to which the share of all requests is at least q;
+// NaN without distributions.
+func mergedPercentile(cdfs [][]memtier.Quantile, weights []float64, q float64) float64 {
+	var edges []float64
+	total := floats.Sum(weights)
+	for _, cdf := range cdfs {
+		for _, step := range cdf {
+			edges = append(edges, step.Seconds)
+		}
+	}
+	if len(edges) == 0 {
+		return math.NaN()
+	}
+	slices.Sort(edges)
+	edges = slices.Compact(edges)
+	at, _ := slices.BinarySearchFunc(edges, q, func(edge, q float64) int {
+		share := 0.0
+		for i, cdf := range cdfs {
+			share += weights[i] * shareUpTo(cdf, edge)
+		}
+		// The tolerance is for rounding.
+		if share/total >= q-1e-12 {
+			return 1
+		}
+		return -1
+	})
+	return edges[min(at, len(edges)-1)]
 }
 
 // addWindow adds the values of a window by metric.
@@ -301,18 +247,9 @@ func memtierRun(out *memtier.Output, factors map[string]string) record.Run {
 		run.State, run.Error = record.Failed, "memtier measured no request"
 		return run
 	}
-	addClients(&run, []*memtier.Output{out})
+	addClients(&run, out)
 	if n := overall.Averaged(); n > 1 {
 		result(&run, record.SourceClient, "runs_averaged", float64(n))
-	}
-	for share, name := range percentileNames {
-		// For all requests memtier's own percentiles are more precise than those of its distributions.
-		if v := totals.Percentile(share); !math.IsNaN(v) {
-			run.Results = slices.DeleteFunc(run.Results, func(r record.Value) bool {
-				return r.Metric == "response_time_"+name
-			})
-			result(&run, record.SourceClient, "response_time_"+name, v)
-		}
 	}
 	if totals.Count > 0 {
 		result(&run, record.SourceClient, "requests", math.Round(float64(totals.Count)/float64(overall.Averaged())))
@@ -382,14 +319,14 @@ func DstatRun(samples []HostSample, factors map[string]string) record.Run {
 	maps.Copy(run.Factors, factors)
 	addHost(&run, record.SourceHost, samples)
 	for column, metric := range dstatMetrics {
-		mean := meanOver(samples, func(s HostSample) float64 {
-			if v, ok := s[column]; ok {
-				return v
+		var values []float64
+		for _, s := range samples {
+			if v, ok := s[column]; ok && !math.IsNaN(v) {
+				values = append(values, v)
 			}
-			return math.NaN()
-		})
-		if !math.IsNaN(mean) {
-			result(&run, record.SourceHost, metric, mean)
+		}
+		if len(values) > 0 {
+			result(&run, record.SourceHost, metric, stat.Mean(values, nil))
 		}
 	}
 	return run
@@ -402,9 +339,6 @@ func Write(ctx context.Context, dir string, m record.Manifest, found []Found) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if err := r.Define(inService); err != nil {
-		return err
-	}
 	for _, f := range found {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -417,16 +351,14 @@ func Write(ctx context.Context, dir string, m record.Manifest, found []Found) (e
 		if err != nil {
 			return err
 		}
-		for _, name := range f.Files {
-			text, err := fs.ReadFile(f.Root, name)
-			if err == nil {
-				err = os.WriteFile(filepath.Join(raw, path.Base(name)), text, 0o666)
-			}
-			if err != nil {
-				return err
-			}
+		text, err := os.ReadFile(f.Path)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(raw, filepath.Base(f.Path)), text, 0o666)
 		}
-		if err := r.Add(run); err != nil {
+		if err == nil {
+			err = r.Add(run)
+		}
+		if err != nil {
 			return err
 		}
 	}

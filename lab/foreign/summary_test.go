@@ -127,7 +127,7 @@ func (c *ConfigurationSummary) repetition(r Repetition) RepetitionSummary {
 			continue
 		}
 		nearest := map[float64]float64{}
-		cdfs, _ := distributions(r.Clients, kind.row)
+		cdfs, _ := distributionsOf(r.Clients, kind.row)
 		for _, q := range []float64{0.25, 0.5, 0.75, 0.9, 0.99} {
 			if len(cdfs) > 0 {
 				nearest[q] = nearestPercentile(cdfs, q)

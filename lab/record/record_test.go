@@ -180,12 +180,6 @@ func TestValuesThatAreNotFiniteAreLeftOut(t *testing.T) {
 	require.False(t, known)
 }
 
-func TestOtherMetricsCanBeDefined(t *testing.T) {
-	r := newRecord(t)
-	require.NoError(t, r.Define(Metric{"disk_queue", Operations, "requests that wait for the disk"}))
-	require.NoError(t, r.Add(Run{State: Complete, Results: []Value{{SourceHost, "disk_queue", 3}}}))
-}
-
 func TestAFullDiskIsReportedAndEarlierRunsStay(t *testing.T) {
 	r := newRecord(t)
 	require.NoError(t, r.Add(Run{State: Complete}))

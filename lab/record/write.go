@@ -14,27 +14,9 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Define adds metrics that Describe doesn't know to the record. A metric that the record has already stays as it is.
-func (r *Record) Define(metrics ...Metric) error {
-	return r.transact(func(tx *sql.Tx) error {
-		for _, m := range metrics {
-			if err := define(tx, m); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func define(tx *sql.Tx, m Metric) error {
-	_, err := tx.Exec("INSERT INTO metrics (name, unit, help) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", m.Name, m.Unit,
-		m.Help)
-	return err
-}
-
 // Add stores a run with all its data in one transaction. It leaves out values that aren't finite, such as the mean of
 // no requests. The error is ErrExists if there is a run with the same ID, or a complete one of the same point and
-// repetition. A metric that neither Describe nor the record knows is an error.
+// repetition. A metric that Describe does not know is an error.
 func (r *Record) Add(run Run) error {
 	if run.State != Complete && run.State != Failed {
 		return fmt.Errorf("run of point %d, repetition %d has the state %q: expected %q or %q", run.Point,
@@ -66,18 +48,14 @@ func defineUsed(tx *sql.Tx, run Run) error {
 		used[b.Metric] = true
 	}
 	for name := range used {
-		if m, ok := Describe(name); ok {
-			if err := define(tx, m); err != nil {
-				return err
-			}
-			continue
+		m, ok := Describe(name)
+		if !ok {
+			return fmt.Errorf("run %d: unknown metric %q: expected those of docs/record.md", run.ID, name)
 		}
-		var n int
-		if err := tx.QueryRow("SELECT count(*) FROM metrics WHERE name = ?", name).Scan(&n); err != nil {
+		_, err := tx.Exec("INSERT INTO metrics (name, unit, help) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", m.Name,
+			m.Unit, m.Help)
+		if err != nil {
 			return err
-		}
-		if n == 0 {
-			return fmt.Errorf("run %d: unknown metric %q: define it with its unit first", run.ID, name)
 		}
 	}
 	return nil

@@ -190,14 +190,13 @@ func TestImportRefusesUnreadableFiles(t *testing.T) {
 		code int
 		want string
 	}{
-		{nil, exitUsage, "takes files or a directory"},
+		{nil, exitUsage, "takes files, got"},
 		{[]string{junk}, exitUsage, "--out is missing"},
 		{[]string{"--out", target, junk}, exitFailed, "as memtier: no table"},
 		{[]string{"--out", target, "--format", "memaslap", junk}, exitFailed, "as memaslap: no result"},
 		{[]string{"--out", target, "--format", "word", junk}, exitFailed, "expected one of auto"},
 		{[]string{"--out", target, filepath.Join(dir, "nothing")}, exitFailed, "no such file"},
-		{[]string{"--out", target, dir}, exitFailed, "no output found"},
-		{[]string{"--out", target, dir, dir}, exitUsage, "expected a single directory"},
+		{[]string{"--out", target, dir}, exitUsage, "is a directory: expected files"},
 		{[]string{"--summary", "-", junk}, exitUsage, "--summary is now a test"},
 	} {
 		requireRefused(t, c.code, c.want, append([]string{"import"}, c.args...)...)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,14 +32,12 @@ func newImportCommand(args []string, stderr io.Writer) *cobra.Command {
 		Use:   "import PATH...",
 		Short: "Import other programs' measurements as a record",
 		Long: `Import other programs' measurements as a record. PATH is a file with an output of mcmwlab load (JSON), memtier_benchmark (text or JSON),
-memaslap or dstat, or the directory of the experiments of a report of 2018: folders named by settings (nsvr=3/nmw=2) with
-outputs of memtier (cliout1rep2.out), of the middlewares (mwout1rep2.out) and of dstat.
+memaslap or dstat.
 
 The factors are from the outputs, from folders named NAME=LEVEL, and from --factor. Files with the
 same factors are repetitions.`,
-		Example: `  mcmwlab import --out results/2ka 2ka
-  mcmwlab import --out results/memtier --factor servers=1 workers=8/run1.json workers=8/run2.json workers=16/run1.json`,
-		Args: arguments(1, -1, "files or a directory"),
+		Example: `  mcmwlab import --out results/memtier --factor servers=1 workers=8/run1.json workers=8/run2.json workers=16/run1.json`,
+		Args:    arguments(1, -1, "files"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args, cmd.OutOrStdout(), stderr)
 		},
@@ -86,14 +85,6 @@ func (f *importFlags) run(ctx context.Context, paths []string, stdout, stderr io
 
 // read returns the runs at the paths and their format.
 func (f *importFlags) read(ctx context.Context, paths []string, stderr io.Writer) ([]foreign.Found, string, error) {
-	if info, err := os.Stat(paths[0]); err != nil {
-		return nil, "", err
-	} else if info.IsDir() {
-		if len(paths) > 1 {
-			return nil, "", usageError{fmt.Errorf("%d paths: expected a single directory, or files", len(paths))}
-		}
-		return f.tree(ctx, paths[0])
-	}
 	p := newProgress(stderr)
 	defer p.clear()
 	var found []foreign.Found
@@ -118,20 +109,6 @@ func (f *importFlags) read(ctx context.Context, paths []string, stderr io.Writer
 	}
 	foreign.Place(found)
 	return found, strings.Join(formats, ", "), nil
-}
-
-// tree returns the runs of a directory of experiments.
-func (f *importFlags) tree(ctx context.Context, dir string) ([]foreign.Found, string, error) {
-	root := os.DirFS(dir)
-	configurations, err := foreign.ReadTree(ctx, root)
-	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w", dir, err)
-	}
-	found := foreign.TreeRuns(root, configurations)
-	for i := range found {
-		maps.Copy(found[i].Run.Factors, f.factors)
-	}
-	return found, "memtier and middleware outputs of the 2018 report", nil
 }
 
 // opened is an open record, which can be a temporary one made from a file.
@@ -195,6 +172,9 @@ func (o *opened) Close() error {
 // readOutput reads the runs in a file.
 func readOutput(path, format string, factors map[string]string) ([]foreign.Found, string, error) {
 	text, err := os.ReadFile(path)
+	if errors.Is(err, syscall.EISDIR) {
+		return nil, "", usageError{fmt.Errorf("%s is a directory: expected files with the outputs of programs", path)}
+	}
 	if err != nil {
 		return nil, "", err
 	}
@@ -207,10 +187,7 @@ func readOutput(path, format string, factors map[string]string) ([]foreign.Found
 		if info, err := os.Stat(path); err == nil && run.Started.IsZero() {
 			run.Started = info.ModTime()
 		}
-		found = append(found, foreign.Found{
-			Run: run, Root: os.DirFS(filepath.Dir(path)),
-			Files: []string{filepath.Base(path)},
-		})
+		found = append(found, foreign.Found{Run: run, Path: path})
 	}
 	return found, format, nil
 }
