@@ -21,6 +21,7 @@ import (
 
 	"mcmw/internal/config"
 	"mcmw/internal/discover"
+	"mcmw/internal/follow"
 	"mcmw/internal/mctest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/route"
@@ -132,8 +133,14 @@ func TestThePoolsOfTheChartAreThoseOfMcmw(t *testing.T) {
 			require.Equal(t, map[string][]string{
 				"memcached": {found + domain}, "spare": {found + "-spare" + domain},
 				"large": {found + "-large" + domain}, "own": {"10.0.0.1:11211"},
+				"far": {"10.0.0.2:11211"},
 			}, servers)
 			require.Equal(t, "memcached", options.Routes.Default)
+			require.Equal(t, ":", options.Prefixes)
+			require.Len(t, options.Follows, 1)
+			follows := options.Follows[0]
+			require.Equal(t, []string{"memcached", "far"}, []string{follows.Of, follows.To.Name})
+			require.Equal(t, follow.Options{What: follow.Deletes, Flush: true, Memory: 4 << 20}, follows.Options)
 			for _, p := range options.Pools {
 				require.Equal(t, p.Name == "memcached", p.Options.Gutter == "spare", p.Name)
 				require.Equal(t, p.Name == "large", p.Large.Limit > 0, p.Name)

@@ -25,7 +25,8 @@ const patience = 2 * time.Minute
 const root = "../.."
 
 // startLoaded starts three memcached servers, mcmw in front of them and a load, all until the test ends, and returns
-// mcmw's admin address. The servers have a shadow, and a migration of another pool is configured.
+// mcmw's admin address. The servers have a shadow and a pool that follows, the load has a user, and a migration of
+// another pool is configured.
 func startLoaded(t *testing.T) (admin string) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "mcmw")
@@ -34,9 +35,11 @@ func startLoaded(t *testing.T) (admin string) {
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "go build: %s", out)
 
+	users := filepath.Join(t.TempDir(), "users")
+	require.NoError(t, os.WriteFile(users, []byte("anna:secret\n"), 0o600))
 	args := []string{
 		"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "4", "--sharded",
-		"--log-format", "json", "--config", writePools(t),
+		"--log-format", "json", "--config", writePools(t), "--auth-file", users,
 	}
 	listen, admin := startProgram(t, binary, args...)
 	startLoad(t, listen)
@@ -55,7 +58,8 @@ func writePools(t *testing.T) (file string) {
 	}
 	tomorrow := time.Now().Add(24 * time.Hour).UTC()
 	text := fmt.Sprintf(`pools:
-  live: {servers: [%s]}
+  live: {servers: [%s], follow: [{pool: far, what: deletes}]}
+  far: {servers: [%s]}
   test: {servers: [%s]}
   old: {servers: [%s], writers: several}
   new: {servers: [%s], writers: several}
@@ -66,8 +70,8 @@ shadows:
   - {of: live, to: test, share: 1, what: all}
 migrations:
   - {from: old, to: new, start: %s, end: %s}
-`, addrs(mctest.StartMemcacheds(t, 3)), addrs(mctest.StartMemcacheds(t, 1)), addrs(mctest.StartNewMemcacheds(t, 1)),
-		addrs(mctest.StartNewMemcacheds(t, 1)),
+`, addrs(mctest.StartMemcacheds(t, 3)), addrs(mctest.StartMemcacheds(t, 1)), addrs(mctest.StartMemcacheds(t, 1)),
+		addrs(mctest.StartNewMemcacheds(t, 1)), addrs(mctest.StartNewMemcacheds(t, 1)),
 		tomorrow.Format(time.RFC3339), tomorrow.Add(time.Hour).Format(time.RFC3339))
 	file = filepath.Join(t.TempDir(), "mcmw.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
@@ -126,7 +130,7 @@ func startLoad(t *testing.T, target string) {
 	t.Helper()
 	g, err := load.New(load.Options{
 		Targets: []string{target}, Connections: 2, Sets: 1, Gets: 9, KeysPerGet: 3, KeyMin: 1, KeyMax: 1000,
-		Populate: true,
+		Populate: true, User: "anna", Password: "secret",
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -125,6 +125,31 @@ func overview() board {
 					description: "Bytes per second from and to clients.",
 				},
 			}},
+			{"Who uses the cache", []panel{
+				{
+					kind: stack, title: "Requests by route", unit: "reqps", width: quarter,
+					queries: []query{{perSecond("route", "mcmw_route_requests_total"), "{{route}}"}},
+					description: "Requests per second, one for each key, estimated from one key in 64. Empty with a " +
+						"single route. mcmw top --prefixes shows the prefixes of keys.",
+				},
+				{
+					kind: lines, title: "Keys found by route", unit: "percentunit", width: quarter,
+					queries: []query{{ratio(perSecond("route", "mcmw_route_lookups_total", `result="hit"`),
+						perSecond("route", "mcmw_route_lookups_total")), "{{route}}"}},
+					description: "Share of the route's keys of retrievals that were found.",
+				},
+				{
+					kind: lines, title: "Evicted soon by route", unit: "reqps", width: quarter,
+					queries: []query{{perSecond("route", "mcmw_route_evicted_soon_total"), "{{route}}"}},
+					description: "Misses per second of items that were stored less than ten minutes before and were " +
+						"evicted.",
+				},
+				{
+					kind: stack, title: "Requests by user", unit: "reqps", width: quarter,
+					queries:     []query{{perSecond("user", "mcmw_user_requests_total"), "{{user}}"}},
+					description: "Requests per second, one for each key, of each user of the auth-file.",
+				},
+			}},
 		},
 	}
 }

@@ -10,6 +10,7 @@ var serverLoad = count("server", serverTime, chosen)
 // servers compares the memcached servers: load, time, state, and replicas to repair.
 func servers() board {
 	byServer := func(expr string) []query { return []query{{expr, "{{server}}"}} }
+	byFollower := func(expr string) []query { return []query{{expr, "{{pool}} to {{follower}}"}} }
 	return board{
 		name: "mcmw-servers", title: "mcmw / Servers", from: "1h", refresh: "10s",
 		description: "The memcached servers as mcmw sees them: load, time, failures, state and replicas to repair.",
@@ -172,6 +173,36 @@ func servers() board {
 						"{{from}} to {{to}}",
 					}},
 					description: "Keys copied to the new pool per second.",
+				},
+			}},
+			{"Pools that follow", []panel{
+				{
+					kind: lines, title: "Keys owed", unit: "short", width: quarter,
+					queries: byFollower(over("sum pool, follower", of("mcmw_follow_debts"))),
+					description: "Keys whose latest write in the pool the following pool has not got yet. They grow " +
+						"while it cannot be reached.",
+				},
+				{
+					kind: lines, title: "Age of the oldest", unit: "s", width: quarter,
+					queries:     byFollower(over("max pool, follower", of("mcmw_follow_age_seconds"))),
+					description: "For how long the oldest of these writes has been waiting.",
+				},
+				{
+					kind: stack, title: "Keys delivered", unit: "short", width: quarter,
+					queries: []query{{
+						perSecond("pool, follower, result", "mcmw_follow_keys_total"),
+						"{{pool}} to {{follower}}: {{result}}",
+					}},
+					description: "Per second. delete: the copy failed, and the key was deleted. dropped: there was " +
+						"no memory for the debt.",
+				},
+				{
+					kind: states, title: "May lack writes", unit: "none", width: quarter,
+					queries: byFollower(over("max pool, follower", of("mcmw_follow_doubtful"))),
+					values: map[string]mark{
+						"0": {text: "no", color: good}, "1": {text: "may lack writes", color: bad},
+					},
+					description: "Whether writes may be missing that are not owed any more.",
 				},
 			}},
 			{"Replicas", []panel{
