@@ -2,99 +2,37 @@ package middleware
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"mcmw/internal/backend"
-	"mcmw/internal/link"
 	"mcmw/internal/marker"
 	"mcmw/internal/route"
 )
 
-// announcement is a change of placement that a middleware has announced on the servers. An announcement is put again as
-// long as the middleware is in the phase, and then expires.
-type announcement struct {
-	route.Announced
-	record *marker.Record // Placement: to; Previous[0]: from; without shares
-}
+// placementsSeen are changes of a pool's placement that middlewares have announced: as a record with the new placement
+// and the previous one.
+type placementsSeen = sightings[*marker.Record]
 
-// announcedOn returns what is announced under key on s, after first has been done there. ok is false if that is
-// nothing, or failed.
-func announcedOn(ctx context.Context, s *backend.Server, key string, first func(l *link.Link) error) (a announcement,
-	ok bool,
-) {
-	err := s.Talk(ctx, func(l *link.Link) error {
-		if err := first(l); err != nil {
-			return err
-		}
-		value, _, err := l.Get(key)
-		if err != nil {
-			return err
-		}
-		a.record, err = marker.Decode(value)
-		return err
-	})
-	if err != nil || len(a.record.Previous) != 1 {
-		return a, false
+// board returns where changes of p's placement are announced.
+func (p *pool) board() *board[*marker.Record] {
+	return &board[*marker.Record]{
+		p.servers,
+		[numNotices]string{marker.DeletingKey, marker.CopyingKey, marker.ReadingKey},
+		func(value []byte) (a announced[*marker.Record], ok bool) {
+			r, err := marker.Decode(value)
+			if err != nil || len(r.Previous) != 1 {
+				return a, false
+			}
+			r.Placement.Share, r.Previous[0].Share = nil, nil // the set of keys that the pool has changes independently
+			name := route.Announced{From: fingerprint(r.Previous[0]), To: fingerprint(r.Placement)}
+			return announced[*marker.Record]{name, r}, true
+		},
 	}
-	r := a.record
-	r.Placement.Share, r.Previous[0].Share = nil, nil // the set of keys that the pool has changes independently
-	a.Announced = route.Announced{From: fingerprint(r.Previous[0]), To: fingerprint(r.Placement)}
-	return a, true
 }
 
-// withdraw deletes what is announced under key on p's servers.
-func (p *pool) withdraw(ctx context.Context, key string) {
-	p.each(func(s *backend.Server) { _ = s.Talk(ctx, func(l *link.Link) error { return l.Delete(key) }) })
-}
-
-// names returns the announced changes.
-func names(all []announcement) (names []route.Announced) {
-	for _, a := range all {
-		names = append(names, a.Announced)
-	}
-	return names
-}
-
-// announcedIn are the keys under which a middleware in a phase announces it.
-var announcedIn = [route.NumPhases][]string{
-	route.DeleteNew: {marker.DeletingKey}, route.Copy: {marker.CopyingKey},
-	route.HandOver: {marker.CopyingKey, marker.ReadingKey}, route.ReadNew: {marker.ReadingKey},
-}
-
-// sightings are what middlewares have announced, by key.
-type sightings map[string][]announcement
-
-// of reports whether somebody has announced change under key.
-func (s sightings) of(key string, change route.Announced) bool {
-	return slices.Contains(names(s[key]), change)
-}
-
-// all returns all of s.
-func (s sightings) all() []announcement {
-	return slices.Concat(s[marker.DeletingKey], s[marker.CopyingKey], s[marker.ReadingKey])
-}
-
-// sightAll returns what middlewares have announced on p's servers, except under the keys in without.
-func (p *pool) sightAll(ctx context.Context, without ...string) sightings {
-	all := sightings{}
-	for _, key := range []string{marker.DeletingKey, marker.CopyingKey, marker.ReadingKey} {
-		if !slices.Contains(without, key) {
-			all[key] = p.sightings(ctx, key)
-		}
-	}
-	return all
-}
-
-// announce writes on the servers that t's change enters phase, or is in it, and returns what middlewares in other
-// phases have announced. In the last phase nothing is written. applying is held.
-func (m *Middleware) announce(ctx context.Context, t *poolState, phase route.Phase) sightings {
-	c := t.change
-	if t.records == nil {
-		return nil
-	}
+// announcement returns what is announced of c.
+func (c *change) announcement() []byte {
 	record := marker.Record{
 		Placement: c.to.record(), Previous: []marker.Placement{c.from.record()},
 		Addresses: map[string]string{}, Entries: map[string]string{},
@@ -107,30 +45,16 @@ func (m *Middleware) announce(ctx context.Context, t *poolState, phase route.Pha
 			}
 		}
 	}
-	value, err := record.Encode()
-	if err != nil {
-		return nil
-	}
-	p, lasts := m.current.Load().of(t), m.announcementLasts()
-	p.each(func(s *backend.Server) {
-		_ = s.Talk(ctx, func(l *link.Link) (err error) {
-			for _, key := range announcedIn[phase] {
-				err = errors.Join(err, l.Set(key, value, lasts))
-			}
-			return err
-		})
-	})
-	return p.sightAll(ctx, announcedIn[phase]...)
+	value, _ := record.Encode() // it never fails
+	return value
 }
 
-// leave withdraws what announce has written for phase, except what it writes for phase next. A middleware that stays in
-// the phase announces it again.
-func (m *Middleware) leave(ctx context.Context, t *poolState, phase, next route.Phase) {
-	for _, key := range announcedIn[phase] {
-		if !slices.Contains(announcedIn[next], key) {
-			m.current.Load().of(t).withdraw(ctx, key)
-		}
+// announce announces that t's change enters phase, or is in it; see board. applying is held.
+func (m *Middleware) announce(ctx context.Context, t *poolState, phase route.Phase) (seen placementsSeen) {
+	if t.records == nil {
+		return seen
 	}
+	return m.current.Load().of(t).board().announce(ctx, phase, t.change.announcement(), m.announcementLasts())
 }
 
 // announcementLasts is how long an announcement lasts: until the look after the next one, even if a phase is entered
@@ -141,39 +65,39 @@ func (m *Middleware) announcementLasts() time.Duration {
 
 // otherChange announces on the servers that t's change enters phase, and returns the placement to which other
 // middlewares are changing from the same placement, nil if there is no other, and what others have announced. If two
-// middlewares enter a phase at the same time, at least one sees the other, because each first writes its announcement
-// and then reads the other's. If both see each other, the one that is about to read by its list gives way. applying is
-// held.
-func (m *Middleware) otherChange(ctx context.Context, t *poolState, phase route.Phase) (other *placed, seen sightings) {
+// middlewares see each other, the one that is about to read by its list gives way. applying is held.
+func (m *Middleware) otherChange(ctx context.Context, t *poolState, phase route.Phase) (other *placed,
+	seen placementsSeen,
+) {
 	if phase == route.Settled {
-		return nil, nil
+		return nil, seen
 	}
 	p, own := m.current.Load().of(t), t.change.announced()
 	seen = m.announce(ctx, t, phase)
-	other = p.conflict(own, seen.all())
+	other = p.conflict(own, seen)
 	switch {
 	case other == nil:
 		return nil, seen
 	case phase != route.DeleteNew:
-		m.leave(ctx, t, phase, route.Settled)
+		p.board().leave(ctx, phase, route.Settled)
 		return other, seen
 	}
 	pause(ctx, giveWay)
 	seen = m.announce(ctx, t, phase)
-	return p.conflict(own, seen.all()), seen
+	return p.conflict(own, seen), seen
 }
 
 // giveWay bounds the time in which a middleware that gives way withdraws its announcement.
 const giveWay = 500 * time.Millisecond
 
-// conflict returns the placement after a change in all that begins with the same placement as own, and ends with
+// conflict returns the placement after a change in seen that begins with the same placement as own, and ends with
 // another one; nil: there is none.
-func (p *pool) conflict(own route.Announced, all []announcement) *placed {
-	for _, a := range all {
+func (p *pool) conflict(own route.Announced, seen placementsSeen) *placed {
+	for _, a := range seen.all() {
 		if a.From != own.From || a.To == own.To {
 			continue
 		}
-		if to, ok := p.located(a.record.Placement, a.record); ok {
+		if to, ok := p.located(a.change.Placement, a.change); ok {
 			return &to
 		}
 	}
@@ -192,32 +116,32 @@ func (p *pool) conflict(own route.Announced, all []announcement) *placed {
 func (m *Middleware) look(ctx context.Context, t *poolState) {
 	c := t.change
 	own, others := c.announced(), m.announce(ctx, t, c.phase)
-	deleting, copying, reading := others.of(marker.DeletingKey, own), others.of(marker.CopyingKey, own),
-		others.of(marker.ReadingKey, own)
+	deletes, copies, reads := others.of(noticeDeleting, own), others.of(noticeCopying, own),
+		others.of(noticeReading, own)
 	if mark := m.mark(t); c.phase != route.Settled {
 		m.current.Load().of(t).each(func(s *backend.Server) { _ = s.Talk(ctx, mark.Keep) })
 	}
 	switch {
-	case c.phase == route.DeleteNew && (copying || reading):
+	case c.phase == route.DeleteNew && (copies || reads):
 		c.due = time.Now()
 		return
 	case c.phase == route.DeleteNew:
-		if m.current.Load().of(t).conflict(own, others.all()) != nil {
+		if m.current.Load().of(t).conflict(own, others) != nil {
 			m.enterOrLog(ctx, t, route.DeleteNew)
 		}
 		return
-	case c.phase == route.Copy && reading:
+	case c.phase == route.Copy && reads:
 		c.due = time.Now()
 		c.stopCopying()
 		return
 	case c.phase == route.Copy:
-		if c.copying == nil && !deleting && !time.Now().Before(c.due) {
+		if c.copying == nil && !deletes && !time.Now().Before(c.due) {
 			m.beginCopying(t)
 		}
 		return
 	case c.phase == route.HandOver:
 		return
-	case c.phase == route.ReadNew && (deleting || copying):
+	case c.phase == route.ReadNew && (deletes || copies):
 		if soon := time.Now().Add(m.lookEvery()); c.due.Before(soon) {
 			c.due = soon
 		}
@@ -268,7 +192,7 @@ func (m *Middleware) elsewhere(ctx context.Context, p *pool, o *PoolOptions) []r
 	if c := p.poolState.change; c != nil && c.readsOld() {
 		own.From = fingerprint(c.from.record())
 	}
-	to := p.conflict(own, p.sightAll(ctx, marker.ReadingKey).all())
+	to := p.conflict(own, p.board().sight(ctx, noticeReading))
 	if to == nil {
 		return nil
 	}
@@ -285,40 +209,6 @@ func (m *Middleware) elsewhere(ctx context.Context, p *pool, o *PoolOptions) []r
 		return nil
 	}
 	return servers
-}
-
-// sightings returns what middlewares have announced under key on p's servers.
-func (p *pool) sightings(ctx context.Context, key string) []announcement {
-	return findOn(p.servers, func(s *backend.Server) (a announcement, ok bool) {
-		return announcedOn(ctx, s, key, func(*link.Link) error { return nil })
-	})
-}
-
-// findOn calls find for each of the servers that is not down, all at the same time, and returns the results that were
-// ok.
-func findOn[T any](servers []*backend.Server, find func(s *backend.Server) (T, bool)) (found []T) {
-	var mu sync.Mutex // guards found
-	each(servers, func(s *backend.Server) {
-		if result, ok := find(s); ok {
-			mu.Lock()
-			defer mu.Unlock()
-			found = append(found, result)
-		}
-	})
-	return found
-}
-
-func (p *pool) each(do func(s *backend.Server)) { each(p.servers, do) }
-
-// each calls do for each of the servers that is not down, all at the same time, and waits for them.
-func each(servers []*backend.Server, do func(s *backend.Server)) {
-	var doing sync.WaitGroup
-	for _, s := range servers {
-		if !s.Down() {
-			doing.Go(func() { do(s) })
-		}
-	}
-	doing.Wait()
 }
 
 // located returns a placement in record, which was read from a server, with the servers' addresses. ok is false if one

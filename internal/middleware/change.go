@@ -132,12 +132,12 @@ func fingerprint(placements ...marker.Placement) string {
 // besides returns the phase to enter instead of phase, because of what others have announced of c: who is late does not
 // enter one in which values must not be copied while others may copy, nor one in which they are copied when others have
 // stopped.
-func (c *change) besides(phase route.Phase, seen sightings) route.Phase {
-	copying, reading := seen.of(marker.CopyingKey, c.announced()), seen.of(marker.ReadingKey, c.announced())
+func (c *change) besides(phase route.Phase, seen placementsSeen) route.Phase {
+	copies, reads := seen.of(noticeCopying, c.announced()), seen.of(noticeReading, c.announced())
 	switch {
-	case phase == route.DeleteNew && copying && reading, phase == route.Copy && reading:
+	case phase == route.DeleteNew && copies && reads, phase == route.Copy && reads:
 		return route.HandOver
-	case phase == route.DeleteNew && copying, phase == route.ReadNew && c.phase == route.DeleteNew && copying:
+	case phase == route.DeleteNew && copies, phase == route.ReadNew && c.phase == route.DeleteNew && copies:
 		return route.Copy
 	}
 	return phase
@@ -214,7 +214,7 @@ func (m *Middleware) enter(ctx context.Context, t *poolState, phase route.Phase)
 	other, seen := m.otherChange(ctx, t, phase)
 	if besides := c.besides(phase, seen); other == nil && besides != phase {
 		m.announce(ctx, t, besides)
-		m.leave(ctx, t, phase, besides)
+		m.current.Load().of(t).board().leave(ctx, phase, besides)
 		phase, step = besides, m.dwell(besides)
 	}
 	if other != nil {
@@ -227,7 +227,7 @@ func (m *Middleware) enter(ctx context.Context, t *poolState, phase route.Phase)
 		m.announce(ctx, t, phase)
 	}
 	if phase == route.Copy {
-		m.current.Load().of(t).withdraw(ctx, marker.DeletingKey) // those that are still in that phase put it again
+		m.current.Load().of(t).board().leave(ctx, route.DeleteNew, phase)
 	}
 	c.phase, c.cleaned, c.copying = phase, nil, nil
 	m.options.Log.Info("the placement of keys changes", "pool", t.name, "phase", phase.String(), "from",

@@ -67,57 +67,31 @@ func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 }
 
 // join makes the pool join the change that other middlewares have announced on its servers, or that the servers'
-// records show although no middleware is there to announce it. It returns false if there is none. The announcements are
-// read again after this middleware has made its own: if it joins in a phase before read-new, none of the others has
-// left read-new before it has seen that. If the two looks are so far apart that announcements may have expired
-// meanwhile, it begins again. applying is held.
+// records show although no middleware is there to announce it. It returns false if there is none. applying is held.
 func (m *Middleware) join(ctx context.Context, p *pool) bool {
-	t, own := p.poolState, p.settled
-	begun := time.Now()
-	seen := p.sightAll(ctx)
-	for {
-		a, phase := seen.join()
-		if phase == route.Settled {
-			from, ok := p.before(p.records.Looks().Newest())
-			if !ok {
-				return false
+	t, own, known := p.poolState, p.settled, true
+	phase := p.board().join(ctx, m.lookEvery(), m.announcementLasts(),
+		func(a announced[*marker.Record], phase route.Phase) []byte {
+			from, knownFrom := p.located(a.change.Previous[0], a.change)
+			to, knownTo := p.located(a.change.Placement, a.change)
+			if known = knownFrom && knownTo; !known {
+				return nil
 			}
-			// Read by the record as the last middleware did. Then go on to the own list.
-			t.change = &change{course: course{phase: from.phase}, from: from.placed, to: own}
-			m.announce(ctx, t, from.phase)
-			return true
-		}
-		all := seen.all()
-		record := all[slices.IndexFunc(all, func(b announcement) bool { return b.Announced == a })].record
-		from, known := p.located(record.Previous[0], record)
-		to, known2 := p.located(record.Placement, record)
-		if !known || !known2 {
-			t.change, t.joined = nil, false
-			return false
-		}
-		t.change, t.joined = &change{course: course{phase: phase}, from: from, to: to}, true
-		seen = m.announce(ctx, t, phase)
-		if phase == route.ReadNew {
-			return true
-		}
-		for _, key := range announcedIn[phase] {
-			seen[key] = []announcement{{a, record}}
-		}
-		switch _, again := seen.join(); {
-		case time.Since(begun) > m.lookEvery():
-			t.change, t.joined = nil, false
-			m.leave(ctx, t, phase, route.Settled)
-			begun = time.Now()
-			seen = p.sightAll(ctx)
-		case again == phase:
-			return true
-		}
+			t.change, t.joined = &change{course: course{phase: phase}, from: from, to: to}, true
+			return t.change.announcement()
+		})
+	if phase != route.Settled {
+		return true
 	}
-}
-
-// join returns the change that a middleware joins when it starts, and the phase; see route.Join.
-func (s sightings) join() (a route.Announced, phase route.Phase) {
-	return route.Join(names(s[marker.DeletingKey]), names(s[marker.CopyingKey]), names(s[marker.ReadingKey]))
+	t.change, t.joined = nil, false
+	from, ok := p.before(p.records.Looks().Newest())
+	if !known || !ok {
+		return false
+	}
+	// Read by the record as the last middleware did. Then go on to the own list.
+	t.change = &change{course: course{phase: from.phase}, from: from.placed, to: own}
+	m.announce(ctx, t, from.phase)
+	return true
 }
 
 // earlier is a placement, other than the wanted one, that the servers' records have, and the phase in which a
@@ -232,7 +206,7 @@ func (m *Middleware) followOthers(ctx context.Context, t *poolState) {
 	}
 	settled := fingerprint(t.settled.record())
 	to := p.conflict(route.Announced{From: settled, To: settled},
-		p.sightAll(ctx).all())
+		p.board().sight(ctx))
 	if to == nil {
 		return
 	}

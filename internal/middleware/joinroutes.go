@@ -5,31 +5,18 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"mcmw/internal/backend"
-	"mcmw/internal/link"
 	"mcmw/internal/marker"
 	"mcmw/internal/route"
 )
 
-// routesAnnouncement is a change of routes or gutters that a middleware has announced on the servers, like an
-// announcement.
-type routesAnnouncement struct {
+// routesChange is what is announced of a change of routes or gutters.
+type routesChange struct {
 	From    route.Routes             `json:"from"`
 	Gutters map[string]route.Standin `json:"gutters,omitempty"` // as in rerouting
 	To      string                   `json:"to"`                // names the routes and gutters after it
-}
-
-// announced returns the names of the changes.
-func announced(all []routesAnnouncement) (names []route.Announced) {
-	for _, a := range all {
-		to := a.To
-		a.To = ""
-		names = append(names, route.Announced{From: named(a), To: to})
-	}
-	return names
 }
 
 // named returns a short text that is equal for what is equal in JSON.
@@ -41,7 +28,7 @@ func named(v any) string {
 
 // routesName names o's routes and gutters.
 func (o *Options) routesName() string {
-	a := routesAnnouncement{Gutters: map[string]route.Standin{}}
+	a := routesChange{Gutters: map[string]route.Standin{}}
 	if table, err := route.NewTable(o.names(), o.Routes); err == nil { // it never fails: o has been validated
 		a.From = table.Routes()
 	}
@@ -53,26 +40,19 @@ func (o *Options) routesName() string {
 	return named(a)
 }
 
-// routesSightings returns the changes to this middleware's routes and gutters that are announced under key on the
-// servers of pools that change in phases, after first has been done there.
-func (m *Middleware) routesSightings(
-	ctx context.Context, key string, first func(*link.Link) error,
-) (found []routesAnnouncement) {
+// routesBoard returns where changes to this middleware's routes and gutters are announced.
+func (m *Middleware) routesBoard() *board[routesChange] {
 	own := m.options.routesName()
-	found = findOn(m.phasedServers(), func(s *backend.Server) (a routesAnnouncement, ok bool) {
-		err := s.Talk(ctx, func(l *link.Link) error {
-			if err := first(l); err != nil {
-				return err
-			}
-			value, _, err := l.Get(key)
-			if err != nil {
-				return err
-			}
-			return json.Unmarshal(value, &a)
-		})
-		return a, err == nil
-	})
-	return slices.DeleteFunc(found, func(a routesAnnouncement) bool { return a.To != own })
+	return &board[routesChange]{
+		m.phasedServers(),
+		[numNotices]string{noticeDeleting: marker.RoutesDeletingKey, noticeReading: marker.RoutesReadingKey},
+		func(value []byte) (a announced[routesChange], ok bool) {
+			err := json.Unmarshal(value, &a.change)
+			a.To, a.change.To = a.change.To, ""
+			a.From = named(a.change)
+			return a, err == nil && a.To == own
+		},
+	}
 }
 
 // phasedServers returns the servers of the pools that change in phases.
@@ -85,23 +65,20 @@ func (m *Middleware) phasedServers() (servers []*backend.Server) {
 	return servers
 }
 
-// announceRoutes is announce for the change of routes r. In phase late, too, nothing is written, and the announcements
-// for delete-new are returned. applying is held.
-func (m *Middleware) announceRoutes(ctx context.Context, r *rerouting, phase route.Phase) []routesAnnouncement {
-	value, err := json.Marshal(routesAnnouncement{r.from, r.gutters, m.options.routesName()})
-	if err != nil {
-		return nil
+// announcement returns what m announces of its change of routes r.
+func (m *Middleware) announcement(r *rerouting) []byte {
+	value, _ := json.Marshal(routesChange{r.from, r.gutters, m.options.routesName()}) // it never fails
+	return value
+}
+
+// announceRoutes is announce for the change of routes r. It returns what is announced for the other one of the phases
+// delete-new and read-new; in phase late for delete-new. applying is held.
+func (m *Middleware) announceRoutes(ctx context.Context, r *rerouting, phase route.Phase) []announced[routesChange] {
+	seen := m.routesBoard().announce(ctx, phase, m.announcement(r), m.announcementLasts())
+	if phase == route.DeleteNew {
+		return seen[noticeReading]
 	}
-	key, theirs := marker.RoutesDeletingKey, marker.RoutesReadingKey
-	if phase != route.DeleteNew {
-		key, theirs = theirs, key
-	}
-	return m.routesSightings(ctx, theirs, func(l *link.Link) error {
-		if phase != route.DeleteNew && phase != route.ReadNew {
-			return nil
-		}
-		return l.Set(key, value, m.announcementLasts())
-	})
+	return seen[noticeDeleting]
 }
 
 // lookAtRoutes is look for the change of routes that is under way. Phase late lasts as read-new does, because the phase
@@ -129,48 +106,25 @@ func (m *Middleware) lookAtRoutes(ctx context.Context) {
 
 // joinRoutes returns the change to c's routes and gutters that other middlewares have announced, in the phase in which
 // this middleware joins it; nil: none. See join. applying is held.
-func (m *Middleware) joinRoutes(ctx context.Context, c *core) *rerouting {
+func (m *Middleware) joinRoutes(ctx context.Context, c *core) (joined *rerouting) {
 	if !c.router.Named() {
 		return nil
 	}
-	nothing := func(*link.Link) error { return nil }
-	look := func() (deleting, reading []routesAnnouncement) {
-		deleting = m.routesSightings(ctx, marker.RoutesDeletingKey, nothing)
-		return deleting, m.routesSightings(ctx, marker.RoutesReadingKey, nothing)
+	phase := m.routesBoard().join(ctx, m.lookEvery(), m.announcementLasts(),
+		func(a announced[routesChange], phase route.Phase) []byte {
+			if joined = c.reroutingOf(a.change, phase); joined == nil {
+				return nil
+			}
+			return m.announcement(joined)
+		})
+	if phase == route.Settled {
+		return nil
 	}
-	begun := time.Now()
-	deleting, reading := look()
-	for {
-		a, phase := route.Join(announced(deleting), nil, announced(reading))
-		if phase == route.Settled {
-			return nil
-		}
-		all := slices.Concat(deleting, reading)
-		joins := all[slices.Index(announced(all), a)]
-		r := c.reroutingOf(joins, phase)
-		if r == nil {
-			return nil
-		}
-		others := m.announceRoutes(ctx, r, phase)
-		if phase == route.ReadNew {
-			return r
-		}
-		deleting, reading = []routesAnnouncement{joins}, others
-		switch {
-		case time.Since(begun) > m.lookEvery():
-			each(m.phasedServers(), func(s *backend.Server) {
-				_ = s.Talk(ctx, func(l *link.Link) error { return l.Delete(marker.RoutesDeletingKey) })
-			})
-			begun = time.Now()
-			deleting, reading = look()
-		case len(others) == 0:
-			return r
-		}
-	}
+	return joined
 }
 
 // reroutingOf returns the change a in a phase; nil: c lacks a pool that it needs.
-func (c *core) reroutingOf(a routesAnnouncement, phase route.Phase) *rerouting {
+func (c *core) reroutingOf(a routesChange, phase route.Phase) *rerouting {
 	before, err := route.NewTable(c.options.names(), a.From)
 	if err != nil {
 		return nil
