@@ -157,9 +157,12 @@ func (p *Process) ExitCode() int {
 // firstPort is the lowest port that FreePort returns. Most services have lower ones.
 const firstPort = 15000
 
-// FreePort returns a TCP port of host on which nothing listens. Nothing holds it until a program listens on it. It is
-// therefore below the ports that the kernel itself gives to outgoing connections and to listeners on any free port, if
-// the kernel's range leaves room.
+// given has the addresses that FreePort has returned, on which perhaps nothing listens yet.
+var given sync.Map
+
+// FreePort returns a TCP port of host on which nothing listens, and that it has not returned before. Nothing holds it
+// until a program listens on it. It is therefore below the ports that the kernel itself gives to outgoing connections
+// and to listeners on any free port, if the kernel's range leaves room.
 func FreePort(host string) (int, error) {
 	var low int // the lowest port of the kernel's range; 0: unknown
 	if text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
@@ -177,8 +180,12 @@ func FreePort(host string) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("looking for a free port: %w", err)
 		}
-		defer listener.Close()
-		return listener.Addr().(*net.TCPAddr).Port, nil
+		listener.Close()
+		addr := listener.Addr().(*net.TCPAddr)
+		if _, taken := given.LoadOrStore(addr.String(), true); taken && attempts > 1 {
+			continue
+		}
+		return addr.Port, nil
 	}
 }
 
