@@ -51,6 +51,9 @@ func (r *Result) line() string {
 		text += fmt.Sprintf("; %.0f/s served before the fault, %.0f/s from %v after its beginning", r.Rates[0],
 			r.Rates[1], goesOnAfter)
 	}
+	if r.Kept != nil {
+		text += fmt.Sprintf("; %d of %d kept keys found", r.Kept.Found, r.Kept.Of)
+	}
 	if s := r.Shared; s != nil {
 		text += fmt.Sprintf("\n  shared keys: %d requests, %d failed; %d wrong, %d stale; %d of %d differ", s.Requests,
 			s.Failed, s.Wrong, s.Stale, s.Differing, s.Compared)

@@ -79,6 +79,8 @@ type Result struct {
 	FromMemory *uint64 `json:"from_memory,omitempty"`
 	// Followed is the time after the load until nothing was owed to the following pool; nil: there is none.
 	Followed *time.Duration `json:"followed_after_ns,omitempty"`
+	// Kept are the keys of a fleet with one pool that were stored before the fault; nil: there are none.
+	Kept *Kept `json:"kept,omitempty"`
 	// Rates are successes per second before the fault, and from goesOnAfter to its end; nil if clients need not be
 	// served meanwhile.
 	Rates  *[2]float64 `json:"successes_per_s,omitempty"`
@@ -194,6 +196,12 @@ func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error)
 			return nil, err
 		}
 	}
+	keeps := c.settings.fleet && c.settings.pools == nil
+	if keeps {
+		if err := keep(sys.mcmw.Addr); err != nil {
+			return nil, err
+		}
+	}
 	l := history.Start(o)
 	began, healed, err := c.play(ctx, sys, l)
 	l.Stop()
@@ -224,7 +232,10 @@ func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error)
 	if c.served {
 		result.judgeRates(l)
 	}
-	result.judgeKept(ctx, sys, c.keeps)
+	if keeps {
+		result.countKept(sys.entrances(), len(c.keeps) > 0)
+	}
+	result.judgeFlushed(ctx, sys, c.keeps)
 	if c.groups {
 		for g, name := range []string{"none", "only"} {
 			result.Groups = append(result.Groups, Group{
@@ -376,8 +387,8 @@ func (r *Result) judgeRates(l *history.Load) {
 	}
 }
 
-// judgeKept notes which of the servers with the given numbers were flushed.
-func (r *Result) judgeKept(ctx context.Context, sys *system, numbers []int) {
+// judgeFlushed notes which of the servers with the given numbers were flushed.
+func (r *Result) judgeFlushed(ctx context.Context, sys *system, numbers []int) {
 	for _, a := range sys.admins {
 		m, err := a.metrics(ctx)
 		for _, i := range numbers {
