@@ -55,11 +55,12 @@ demo: ## run three memcached servers, mcmw, a load and a live page
 test: deps ## the tests that a change must pass: lint, race detector, behaviour, fuzzing, the chart (about 10 minutes with a cold build cache)
 	@JOBS=$(JOBS) .ci/test race lint lab faults-short others image chart fuzz models memory
 
-nightly: deps ## all tests: long, faults, soak, all fuzzing, race detector everywhere, Prometheus, client libraries, both Helm versions, packages, an upgrade, a cluster (several hours; as root)
+nightly: deps ## all tests: long, faults, soak, all fuzzing, race detector everywhere, Prometheus, client libraries, both Helm versions, packages, instructions per request, an upgrade, a cluster (several hours; as root)
 	@[ $$(id -u) -ne 0 ] || .ci/deps cluster
 	@.ci/deps packages
+	@.ci/deps instructions
 	@.ci/deps clients
-	@MCMW_SEED=$${MCMW_SEED:-$$(date +%Y%m%d)} MODULES="$(MODULES) test/chart test/prometheus test/clients test/cluster" .ci/test lint everything lab-race faults-race models memory long lab-long faults soak fuzz-all dashboards prometheus clients charts packages upgrade cluster
+	@MCMW_SEED=$${MCMW_SEED:-$$(date +%Y%m%d)} MODULES="$(MODULES) test/chart test/prometheus test/clients test/cluster" .ci/test lint everything lab-race faults-race models memory long lab-long faults soak fuzz-all dashboards prometheus clients charts packages instructions upgrade cluster
 
 check: lint ## the quick tests during work: lint and the short tests, without the race detector
 	go test ./...
