@@ -71,8 +71,8 @@ func TestARequestTakesNoMoreInstructionsThanStored(t *testing.T) {
 		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t\n", l.Name, is.All, was.All, is.Own, was.Own)
 		fmt.Fprintf(&values, "%s %.0f %.0f\n", l.Name, is.All, is.Own)
 		if mode == "check" {
-			assert.LessOrEqual(t, is.Own, most*was.Own, "%s: more instructions in functions of mcmw than stored", l.Name)
-			assert.True(t, l.OwnOnly || is.All <= most*was.All, "%s: more instructions in all than stored", l.Name)
+			assert.LessOrEqual(t, is.Own, most*was.Own, "%s: mcmw executes more instructions than stored", l.Name)
+			assert.True(t, l.OwnOnly || is.All <= most*was.All, "%s: more instructions than stored", l.Name)
 		}
 	}
 	require.NoError(t, w.Flush())
@@ -83,7 +83,7 @@ func TestARequestTakesNoMoreInstructionsThanStored(t *testing.T) {
 	case len(stored) < len(loads):
 		t.Errorf("%s lacks values: store them with MCMW_INSTRUCTIONS=store .ci/test instructions", name)
 	case t.Failed():
-		t.Log("find the functions with cg_annotate, or accept the values with MCMW_INSTRUCTIONS=store .ci/test instructions")
+		t.Log("find the functions with cg_annotate, or accept them: MCMW_INSTRUCTIONS=store .ci/test instructions")
 	}
 }
 
