@@ -102,7 +102,7 @@ prometheus: deps ## test dashboards, rules and alerts with a Prometheus that scr
 # The next targets keep their records in results, and continue after an interruption.
 load-agreement: deps build ## compare the load generator with memtier_benchmark, which must be in PATH, and fill docs/results/load.md (4 minutes, on a quiet machine)
 	bin/mcmwlab run lab/experiments/agreement.yaml --out-dir results --resume
-	bin/mcmwlab fill docs/results/load.md
+	.ci/fill docs/results/load.md
 
 # The systems and loads of `make bench`. Its memcached and proxy are the newer memcached that `make deps` builds.
 SYSTEMS ?= floor,mcmw,twemproxy,proxy,direct
@@ -111,21 +111,21 @@ bench: deps build ## compare with other proxies and the least that a proxy can d
 	MCMW_MEMCACHED_NEW="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie/memcached" bin/mcmwlab bench --systems $(SYSTEMS) --loads $(LOADS) \
 		--rounds 6 --out results/bench --resume || [ $$? -eq 1 ]
 	PATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie:$$PATH" bin/mcmwlab run lab/experiments/performance/*.yaml --out-dir results/performance --resume $(BENCHFLAGS)
-	bin/mcmwlab fill docs/results/performance.md
+	.ci/fill docs/results/performance.md
 
 bench-scale: deps build ## measure how the cost grows and fill docs/results/scaling.md (about 15 minutes, on a quiet machine)
 	bin/mcmwlab run lab/experiments/scaling/*.yaml --out-dir results/scaling --resume $(BENCHFLAGS)
-	bin/mcmwlab fill docs/results/scaling.md
+	.ci/fill docs/results/scaling.md
 
 # hot-keys serve needs a memcached that reports the expiry of items, and the comparison needs its proxy: the newer memcached that `make deps` builds.
 bench-hot-keys: deps build ## measure the gain of answering gets of hot keys from memory and fill docs/results/hot-keys.md (about 15 minutes, as root, on a quiet machine)
 	PATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie:$$PATH" bin/mcmwlab run lab/experiments/hot-keys/*.yaml --out-dir results/hot-keys --resume $(BENCHFLAGS)
-	bin/mcmwlab fill docs/results/hot-keys.md
+	.ci/fill docs/results/hot-keys.md
 
 # Several writers need a memcached that knows the flag E.
 bench-writers: deps build ## measure the cost of several writers compared to one and fill docs/results/replication.md (about 7 minutes, on a quiet machine)
 	PATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie:$$PATH" bin/mcmwlab run lab/experiments/writers/*.yaml --out-dir results/writers --resume $(BENCHFLAGS)
-	bin/mcmwlab fill docs/results/replication.md
+	.ci/fill docs/results/replication.md
 
 chart: ## test the Helm chart with Helm 3 and 4, without a cluster
 	@.ci/test charts
@@ -168,7 +168,7 @@ lab-paper-delays: ## run the two 2^3 designs of the 2018 report with other netwo
 	bin/mcmwlab report --paper kuechler results/paper --out results/paper-report
 
 lab-paper-page: ## fill docs/results/paper.md from the records of lab-paper
-	bin/mcmwlab fill docs/results/paper.md
+	.ci/fill docs/results/paper.md
 
 # The directory of the records of lab-servers, and more flags for its runs: LABFLAGS= runs the full profiles, which take a day.
 RECORDS ?= results/servers
@@ -185,7 +185,7 @@ lab-servers: ## compare memcached with Redis on this machine: nine experiments a
 	done
 
 lab-servers-page: ## fill docs/results/memcached-and-redis.md from the records of lab-servers
-	bin/mcmwlab fill docs/results/memcached-and-redis.md
+	.ci/fill docs/results/memcached-and-redis.md
 
 docker: ## build the container images mcmw and mcmwlab, with the chart's default tag
 	@for image in mcmw mcmwlab; do docker build --build-arg VERSION=$(VERSION) --target $$image -t $$image:$(IMAGE_TAG) .; done

@@ -117,10 +117,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 	}
 	root.AddCommand(newVersionCommand())
-	// Commands for other programs, and for the maintenance of this repository.
-	for _, c := range []*cobra.Command{
-		newAgentCommand(), newWaitCommand(), newFillCommand(stderr),
-	} {
+	// Commands for other programs.
+	for _, c := range []*cobra.Command{newAgentCommand(), newWaitCommand()} {
 		c.Hidden = true
 		root.AddCommand(c)
 	}
@@ -132,6 +130,7 @@ var gone = map[string]string{
 	"paper": "a test recomputes the reports' tables, go -C lab test ./paper/recomputed; " +
 		"mcmwlab report --paper sets them beside records",
 	"faults":  "it is a test program of the repository, go -C test/faults run . --help",
+	"fill":    "it is a script of the repository, .ci/fill PAGE",
 	"export":  "mcmwlab show RECORD --export csv writes the tables as files",
 	"predict": "mcmwlab model takes its flags",
 	"testbed": "mcmwlab check --machines measures emulated machines",
