@@ -40,7 +40,7 @@ type bed struct {
 	tools     tools
 	k         experiment.Kubernetes
 	namespace string
-	standard  tree // values that precede those of the files
+	values    tree // of the chart: the standard ones and those of the files
 	load      tree // values of the load pods' chart
 	loads     []*loadPod
 	made      bool  // whether the lab has made the namespace
@@ -68,11 +68,6 @@ func New(e *experiment.Experiment) (testbed.Testbed, error) {
 					"testbed's key chart", chart, err)
 		}
 	}
-	for _, file := range b.k.Values {
-		if _, err := os.Stat(file); err != nil {
-			return nil, fmt.Errorf("file of values for the chart: %w", err)
-		}
-	}
 	for _, p := range e.Points {
 		for _, name := range elsewhere {
 			if p.Values.Is(name) {
@@ -91,9 +86,9 @@ func New(e *experiment.Experiment) (testbed.Testbed, error) {
 	if b.namespace == "" {
 		b.namespace = fmt.Sprintf("mcmwlab-%08x", rand.Uint32())
 	}
-	b.standard = standardValues(largest(e.Points, experiment.ServerMemory))
-	var err error
-	b.load, err = loadValues(largest(e.Points, experiment.LoadProcesses), b.k.Values)
+	given, err := readValues(b.k.Values)
+	b.load = loadValues(largest(e.Points, experiment.LoadProcesses), given)
+	b.values = standardValues(largest(e.Points, experiment.ServerMemory)).with(given)
 	return b, err
 }
 
@@ -133,7 +128,7 @@ func (b *bed) ensure(ctx context.Context) error {
 
 // startLoads installs the load pods and connects to them.
 func (b *bed) startLoads(ctx context.Context) error {
-	if err := b.install(ctx, releaseOfLoad, b.loadChart(), b.load, "--values", "-"); err != nil {
+	if err := b.install(ctx, releaseOfLoad, b.loadChart(), b.load); err != nil {
 		return err
 	}
 	pods, err := b.pods(ctx, releaseOfLoad, "loadgen")
@@ -153,23 +148,10 @@ func (b *bed) startLoads(ctx context.Context) error {
 	return nil
 }
 
-// valueArgs returns helm's arguments for the values: the standard ones, those of the files, and those on its standard
-// input.
-func (b *bed) valueArgs() []string {
-	args := []string{"--values", firstValues}
-	for _, file := range b.k.Values {
-		args = append(args, "--values", file)
-	}
-	return append(args, "--values", "-")
-}
-
-// install installs a release of a chart and returns when its pods are ready. more are arguments that name the values.
-func (b *bed) install(ctx context.Context, release, chart string, values tree, more ...string) error {
-	args := append([]string{
-		"install", release, chart, "--namespace", b.namespace, "--wait", "--timeout",
-		installTimeout.String(),
-	}, more...)
-	if _, err := b.tools.helm(ctx, b.standard.text(), values.text(), args...); err != nil {
+// install installs a release of a chart and returns when its pods are ready.
+func (b *bed) install(ctx context.Context, release, chart string, values tree) error {
+	if _, err := b.tools.helm(ctx, values.text(), "install", release, chart, "--namespace", b.namespace, "--wait",
+		"--timeout", installTimeout.String(), "--values", "-"); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -267,7 +249,7 @@ func (b *bed) Deploy(ctx context.Context, v experiment.Values) (testbed.Deployme
 		return nil, err
 	}
 	d := &deployment{b: b}
-	err := b.install(ctx, releaseOfPoint, b.k.Chart, pointValues(v), b.valueArgs()...)
+	err := b.install(ctx, releaseOfPoint, b.k.Chart, b.values.with(pointValues(v)))
 	if err == nil {
 		d.Deployment, err = b.place(ctx, v)
 	}
@@ -321,7 +303,7 @@ func (b *bed) place(ctx context.Context, v experiment.Values) (testbed.Deploymen
 
 // uninstall removes the point's servers and middlewares, also while the experiment is being ended.
 func (b *bed) uninstall() error {
-	_, err := b.tools.helm(context.Background(), "", "", "uninstall", releaseOfPoint, "--namespace", b.namespace,
+	_, err := b.tools.helm(context.Background(), "", "uninstall", releaseOfPoint, "--namespace", b.namespace,
 		"--ignore-not-found", "--cascade", "foreground",
 		"--wait", "--timeout", removeTimeout.String())
 	return err
@@ -351,8 +333,8 @@ func (b *bed) Close() error {
 
 // images returns the images that the chart runs, by the names of their containers.
 func (b *bed) images(ctx context.Context) (map[string]string, error) {
-	args := append([]string{"template", releaseOfPoint, b.k.Chart, "--namespace", b.namespace}, b.valueArgs()...)
-	text, err := b.tools.helm(ctx, b.standard.text(), "{}", args...)
+	text, err := b.tools.helm(ctx, b.values.text(), "template", releaseOfPoint, b.k.Chart, "--namespace", b.namespace,
+		"--values", "-")
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func TestAnExperimentThatCannotBeInstalledIsRefusedBeforeAnythingIsMade(t *testi
 	e := reads(t)
 	e.Kubernetes.Values = []string{"/nowhere/values.yaml"}
 	_, err := New(e)
-	require.ErrorContains(t, err, "file of values for the chart: stat /nowhere/values.yaml")
+	require.ErrorContains(t, err, "file of values for the chart: open /nowhere/values.yaml")
 	e = reads(t)
 	e.Kubernetes.Chart = "/nowhere"
 	_, err = New(e)
@@ -114,7 +114,7 @@ func TestAClusterThatDoesNotAnswerIsNamed(t *testing.T) {
 func TestAToolEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := run(ctx, nil, "", "sleep", "1000")
+	_, err := run(ctx, "", "sleep", "1000")
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -213,19 +213,25 @@ func TestTheLoadPodsHaveTheValuesOfLoadgenInTheFilesAndTheirImages(t *testing.T)
 	first := file("first.yaml", "image: {repository: registry.example.com/mcmw}\nimagePullSecrets: [{name: pull}]\n"+
 		"loadgen: {enabled: true, generator: memtier, nodeSelector: {pool: a}, image: {tag: dev}}\n")
 	second := file("second.yaml", "replicas: 7\nloadgen: {replicas: 5, nodeSelector: {disk: ssd}}\n")
-	values, err := loadValues(2, []string{first, second})
+	given, err := readValues([]string{first, second})
 	require.NoError(t, err)
+	values := loadValues(2, given)
 	assert.JSONEq(t, `{"replicas": 5, "generator": "mcmwlab", "command": [], "jobs": [], "imagePullSecrets": `+
 		`[{"name": "pull"}], "nodeSelector": {"pool": "a", "disk": "ssd"}, "image": `+
 		`{"repository": "registry.example.com/mcmwlab", "tag": "dev"}}`, values.text())
 	assert.Empty(t, unknown(schemaOf(t, chart+"-load"), values, ""))
-	values, err = loadValues(2, nil)
-	require.NoError(t, err)
-	assert.JSONEq(t, `{"replicas": 2, "generator": "mcmwlab", "command": [], "jobs": []}`, values.text())
+	assert.JSONEq(t, `{"replicas": 2, "generator": "mcmwlab", "command": [], "jobs": []}`,
+		loadValues(2, nil).text())
+	assert.Equal(t, tree{"pool": "a", "disk": "ssd"}, given["loadgen"].(tree)["nodeSelector"])
+	point := given.with(tree{"image": tree{"tag": "x"}, "replicas": nil})
+	assert.JSONEq(t, `{"image": {"repository": "registry.example.com/mcmw", "tag": "x"}, "replicas": null}`,
+		tree{"image": point["image"], "replicas": point["replicas"]}.text())
+	assert.Equal(t, tree{"repository": "registry.example.com/mcmw"}, given["image"], "it is not changed")
 
 	// The clients of the 2018 report are the same with helm and with the lab.
-	azure, err := loadValues(1, []string{chart + "-load/mcmw-azure-asl.yaml"})
+	given, err = readValues([]string{chart + "-load/mcmw-azure-asl.yaml"})
 	require.NoError(t, err)
+	azure := loadValues(1, given)
 	var same tree
 	text, err := os.ReadFile(chart + "-load/values-azure-asl.yaml")
 	require.NoError(t, err)
@@ -235,9 +241,11 @@ func TestTheLoadPodsHaveTheValuesOfLoadgenInTheFilesAndTheirImages(t *testing.T)
 		assert.Equal(t, value, azure[key], key)
 	}
 
-	_, err = loadValues(1, []string{file("bad.yaml", "loadgen: {podLabels: {1: a}}\n")})
-	require.ErrorContains(t, err, "values of the load pods: ")
-	_, err = loadValues(1, []string{file("bad.yaml", "a: [\n")})
+	for _, text := range []string{"loadgen: {podLabels: {1: a}}\n", "a: [\n"} {
+		_, err = readValues([]string{file("bad.yaml", text)})
+		require.ErrorContains(t, err, "file of values for the chart: ")
+	}
+	_, err = readValues([]string{filepath.Join(dir, "missing.yaml")})
 	require.ErrorContains(t, err, "file of values for the chart: ")
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -42,37 +41,21 @@ func (t tools) kubectlArgs(args ...string) []string {
 }
 
 func (t tools) kubectl(ctx context.Context, input string, args ...string) ([]byte, error) {
-	return run(ctx, nil, input, "kubectl", t.kubectlArgs(args...)...)
+	return run(ctx, input, "kubectl", t.kubectlArgs(args...)...)
 }
 
-// firstValues is where helm reads the text that it gets in addition to its standard input: not a file, which could be
-// left behind.
-const firstValues = "/dev/fd/3"
-
-// helm runs helm and returns its output. Helm reads first, a short text, from firstValues, and input from its standard
-// input.
-func (t tools) helm(ctx context.Context, first, input string, args ...string) ([]byte, error) {
-	read, write, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer read.Close()
-	_, err = io.WriteString(write, first)
-	if err = errors.Join(err, write.Close()); err != nil {
-		return nil, err
-	}
+func (t tools) helm(ctx context.Context, input string, args ...string) ([]byte, error) {
 	if t.context != "" {
 		args = append([]string{"--kube-context", t.context}, args...)
 	}
-	return run(ctx, []*os.File{read}, input, "helm", args...)
+	return run(ctx, input, "helm", args...)
 }
 
-// run runs a program to its end and returns its output. files are open in the program, numbered from 3. The program
-// ends with this process.
-func run(ctx context.Context, files []*os.File, input, name string, args ...string) ([]byte, error) {
+// run runs a program to its end and returns its output. The program ends with this process.
+func run(ctx context.Context, input, name string, args ...string) ([]byte, error) {
 	var out bytes.Buffer
 	cmd := exec.Command(name, args...)
-	cmd.Stdin, cmd.Stdout, cmd.ExtraFiles = strings.NewReader(input), &out, files
+	cmd.Stdin, cmd.Stdout = strings.NewReader(input), &out
 	p, err := process.Start(name, cmd)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"strings"
 
@@ -22,7 +23,7 @@ type tree map[string]any
 func (t tree) text() string {
 	text, err := json.Marshal(t) // JSON is YAML
 	if err != nil {
-		panic(err) // impossible: t has only texts as keys, and texts, numbers, booleans and lists of them as values
+		panic(err) // impossible: readValues has checked those of users
 	}
 	return string(text)
 }
@@ -39,21 +40,29 @@ func standardValues(serverMemory int) tree {
 	}
 }
 
-// loadValues are the values of the release of the load pods, by default as many as loads. Files are the values of the
-// other chart, of which loadgen has those of this one; what else is said there of images also holds here.
-func loadValues(loads int, files []string) (tree, error) {
+// readValues returns the values of the chart in files, of which later ones replace earlier ones.
+func readValues(files []string) (tree, error) {
 	given := tree{}
 	for _, path := range files {
 		text, err := os.ReadFile(path)
-		if err == nil {
-			var values tree
-			err = yaml.Unmarshal(text, &values)
-			given.add(values)
-		}
 		if err != nil {
 			return nil, fmt.Errorf("file of values for the chart: %w", err)
 		}
+		var values tree
+		if err = yaml.Unmarshal(text, &values); err == nil {
+			_, err = json.Marshal(values)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("file of values for the chart: %s: %w", path, err)
+		}
+		given = given.with(values)
 	}
+	return given, nil
+}
+
+// loadValues are the values of the release of the load pods, by default as many as loads. given are the values of the
+// other chart, of which loadgen has those of this one; what else is said there of images also holds here.
+func loadValues(loads int, given tree) tree {
 	values := tree{"replicas": loads}
 	for _, key := range []string{"global", "imagePullSecrets"} {
 		if value, ok := given[key]; ok {
@@ -66,26 +75,23 @@ func loadValues(loads int, files []string) (tree, error) {
 		}
 	}
 	if own, ok := given["loadgen"].(tree); ok {
-		values.add(own)
+		values = values.with(own)
 	}
 	delete(values, "enabled") // of the time when the load pods were in the other chart
-	values.add(tree{"generator": "mcmwlab", "command": []string{}, "jobs": []string{}})
-	if _, err := json.Marshal(values); err != nil {
-		return nil, fmt.Errorf("values of the load pods: %w", err)
-	}
-	return values, nil
+	return values.with(tree{"generator": "mcmwlab", "command": []string{}, "jobs": []string{}})
 }
 
-// add adds values, which replace those of t except for mappings, which are added in turn.
-func (t tree) add(values tree) {
+// with returns t with values, which replace its own except for mappings, which are joined in turn.
+func (t tree) with(values tree) tree {
+	joined := maps.Clone(t)
 	for key, value := range values {
-		under, is := t[key].(tree)
+		under, is := joined[key].(tree)
 		if over, ok := value.(tree); ok && is {
-			under.add(over)
-		} else {
-			t[key] = value
+			value = under.with(over)
 		}
+		joined[key] = value
 	}
+	return joined
 }
 
 // pointValues are the values of the release for a point.
