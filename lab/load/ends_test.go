@@ -333,7 +333,7 @@ func TestForPoissonArrivalsTheShareSentTogetherIsReported(t *testing.T) {
 func TestConnectionsAreReopenedAndNoRequestIsLost(t *testing.T) {
 	for name, o := range map[string]load.Options{
 		"closed loop": {Connections: 3, Threads: 2, Requests: 100, ReconnectAfter: 10},
-		"pipelined":   {Connections: 2, Requests: 95, Pipeline: 16, ReconnectAfter: 10, HoldProcessors: true},
+		"pipelined":   {Connections: 2, Requests: 95, Pipeline: 16, ReconnectAfter: 10},
 		"open loop":   {Connections: 4, Requests: 50, ReconnectAfter: 7, Schedule: load.Constant(4000)},
 		"cache-aside": {
 			Connections: 1, Requests: 30, Gets: 1, ReconnectAfter: 1, CacheAside: true,

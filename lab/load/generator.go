@@ -121,9 +121,10 @@ func (g *Generator) Live() Live {
 	return l
 }
 
-// Run runs the load and returns its measurements. When ctx ends, Run stops sending, waits up to a second for replies,
-// and returns the result so far without an error. After another error, it also returns the result so far if recording
-// had begun. Run can be called once.
+// Run runs the load and returns its measurements. Every thread keeps its processor of the Go scheduler while it waits
+// for replies, which costs less; meanwhile GOMAXPROCS is at least the number of threads plus two. When ctx ends, Run
+// stops sending, waits up to a second for replies, and returns the result so far without an error. After another error,
+// it also returns the result so far if recording had begun. Run can be called once.
 func (g *Generator) Run(ctx context.Context) (*Result, error) {
 	if g.used.Swap(true) {
 		return nil, errors.New("a generator runs only once")
@@ -147,7 +148,7 @@ func (g *Generator) Run(ctx context.Context) (*Result, error) {
 	started := time.Now()
 	g.phase.set(&g.o, stats.Now()+int64(g.o.WarmUp))
 	g.state.Store(int32(WarmingUp))
-	if needed := g.o.Threads + 2; g.o.HoldProcessors && runtime.GOMAXPROCS(0) < needed {
+	if needed := g.o.Threads + 2; runtime.GOMAXPROCS(0) < needed {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(needed))
 	}
 	all, used, err := g.drive(ctx)

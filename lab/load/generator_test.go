@@ -66,10 +66,6 @@ func TestEveryRequestOfEveryKindIsAnsweredAndCounted(t *testing.T) {
 			Targets: []string{unixServer.Addr()}, Connections: 4, Pipeline: 2,
 			Requests: 100,
 		}, 40},
-		{"keeping processors", load.Options{
-			Threads: 3, Connections: 7, Pipeline: 3, HoldProcessors: true,
-			Requests: 500,
-		}, 350},
 		{"several targets", load.Options{
 			Targets: []string{server.Addr(), unixServer.Addr()}, Connections: 5,
 			Requests: 100,
@@ -258,7 +254,7 @@ func TestAnOpenLoopInRealTimeSendsTheRequestsThatAreDue(t *testing.T) {
 	s := load.Constant(2000)
 	r := run(t, load.Options{
 		Targets: []string{server.Addr()}, Threads: 2, Connections: 6, Schedule: s, WarmUp: 50 * time.Millisecond,
-		Duration: 500 * time.Millisecond, HoldProcessors: true,
+		Duration: 500 * time.Millisecond,
 	})
 	require.NotNil(t, r.Pace)
 	assert.InDelta(t, 1000, r.Pace.Scheduled, 1e-6)
@@ -286,7 +282,7 @@ func TestAnOpenLoopInRealTimeSendsTheRequestsThatAreDue(t *testing.T) {
 func TestARunRestoresGOMAXPROCS(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
-	g, err := load.New(load.Options{Targets: []string{server.Addr()}, Threads: 4, HoldProcessors: true})
+	g, err := load.New(load.Options{Targets: []string{server.Addr()}, Threads: 4})
 	require.NoError(t, err)
 	raised := make(chan struct{}) // closed when the run has raised it
 	go func() {

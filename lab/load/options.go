@@ -71,11 +71,6 @@ type Options struct {
 	// Seed selects the sequence of requests. With the same seed each connection's sequence is the same.
 	Seed uint64
 
-	// HoldProcessors makes every thread keep its processor of the Go scheduler while it waits for replies, which costs
-	// less. Run then raises GOMAXPROCS to the number of threads plus two. It is meant for a process that only makes
-	// load: without it, waiting threads leave their processors to other goroutines.
-	HoldProcessors bool
-
 	// Populate stores every key once on every target before the load begins.
 	Populate bool
 	// Verify compares every returned value with the value stored under its key. A difference ends the run with an

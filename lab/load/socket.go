@@ -135,32 +135,18 @@ func dial(ctx context.Context, o *Options, target string) (fd int, err error) {
 	return fd, err
 }
 
-// epollWaitHolding waits as unix.EpollWait does, but bypasses the Go scheduler, as the reads and writes of package
-// nonblock do, and so keeps its processor: no other goroutine runs on it meanwhile. To take the processor back, for a
-// garbage collection say, the scheduler sends a signal, which ends the wait with EINTR.
-func epollWaitHolding(epoll int, events []unix.EpollEvent, milliseconds int64) (int, error) {
+// epollWait waits as unix.EpollWait does, but bypasses the Go scheduler, as the reads and writes of package nonblock
+// do, and so keeps its processor: no other goroutine runs on it meanwhile. To take the processor back, for a garbage
+// collection say, the scheduler sends a signal, which ends the wait with EINTR.
+func epollWait(epoll int, events []unix.EpollEvent, milliseconds int64) (int, error) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll),
 		uintptr(unsafe.Pointer(unsafe.SliceData(events))),
 		uintptr(len(events)), uintptr(milliseconds), 0, 0)
 	return result(n, errno)
 }
 
-// epollWait is unix.EpollWait with the same type as the other functions.
-func epollWait(epoll int, events []unix.EpollEvent, milliseconds int64) (int, error) {
-	return unix.EpollWait(epoll, events, int(milliseconds))
-}
-
-// epollWaitNanos waits up to ns nanoseconds. It needs Linux 5.11.
+// epollWaitNanos is epollWait for up to ns nanoseconds. It needs Linux 5.11.
 func epollWaitNanos(epoll int, events []unix.EpollEvent, ns int64) (int, error) {
-	timeout := unix.NsecToTimespec(ns)
-	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(epoll),
-		uintptr(unsafe.Pointer(unsafe.SliceData(events))),
-		uintptr(len(events)), uintptr(unsafe.Pointer(&timeout)), 0, 0)
-	return result(n, errno)
-}
-
-// epollWaitNanosHolding waits as epollWaitNanos does, but keeps its processor as epollWaitHolding does.
-func epollWaitNanosHolding(epoll int, events []unix.EpollEvent, ns int64) (int, error) {
 	timeout := unix.NsecToTimespec(ns)
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(epoll),
 		uintptr(unsafe.Pointer(unsafe.SliceData(events))),

@@ -83,16 +83,10 @@ func newThread(w *workload, p *phase, windows chan<- *window, spare <-chan *wind
 		drawn:   make([]uint64, o.KeysPerGet),
 		events:  make([]unix.EpollEvent, maxEvents),
 		window:  newWindow(o),
+		wait:    epollWait,
 	}
-	switch {
-	case o.paced() && o.HoldProcessors:
-		t.wait = epollWaitNanosHolding
-	case o.paced():
+	if o.paced() {
 		t.wait = epollWaitNanos
-	case o.HoldProcessors:
-		t.wait = epollWaitHolding
-	default:
-		t.wait = epollWait
 	}
 	return t
 }

@@ -282,7 +282,6 @@ func (f *loadFlags) complete(flags *pflag.FlagSet) (o load.Options, err error) {
 		}
 	}
 	o.Connections = f.clients * o.Threads
-	o.HoldProcessors = true
 	if o.Protocol, err = load.ParseProtocol(f.protocol); err != nil {
 		return o, fmt.Errorf("--protocol: %w", err)
 	}
