@@ -13,15 +13,20 @@ import (
 )
 
 // recipeProgram prints the counters of a middleware, its metrics after a count, the configuration's options with their
-// defaults, what servers get for a new command, and the kinds of routes.
+// defaults, what servers get for a new command, the kinds of routes, and what a pool's policy answers.
 const recipeProgram = `package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
 
 	"mcmw/internal/admin"
 	"mcmw/internal/config"
@@ -57,12 +62,51 @@ func main() {
 	l := protocol.Limits{}.WithDefaults()
 	_, _, err = l.Decode([]byte("persist  k noreply\r\n"), &r)
 	fmt.Println("routes", route.AcceptsNames.All())
+	fmt.Println("policy", answer("set k 0 0 1\r\nx\r\n"))
 	fmt.Printf("command %v %q %q %t %v\n", r.Command, r.Keys, r.Append(nil), r.Has(protocol.Writes), err)
+}
+
+// answer returns the answer to a request of a pool whose items must expire, and whose server is down.
+func answer(request string) string {
+	pool := given()
+	pool.Writers = middleware.WritersOne
+	m, err := middleware.New(middleware.Options{Listen: []string{"127.0.0.1:0"}, Pools: []middleware.PoolOptions{pool}, Routes: route.Routes{Default: "p"}})
+	if err != nil {
+		panic(err)
+	}
+	if err := m.Listen(); err != nil {
+		panic(err)
+	}
+	go m.Run(context.Background())
+	c, err := net.Dial("tcp", m.Addrs()[0].String())
+	if err != nil {
+		panic(err)
+	}
+	fmt.Fprint(c, request)
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil {
+		panic(err)
+	}
+	return line
+}
+
+// given returns the options of a pool with the policy, as the configuration has them.
+func given() middleware.PoolOptions {
+	file := filepath.Join(os.TempDir(), fmt.Sprintf("recipe-%d.yaml", os.Getpid()))
+	if err := os.WriteFile(file, []byte("pools: {p: {servers: [\"127.0.0.1:1\"], must-expire: true}}\nroutes: [{default: p}]\n"), 0o600); err != nil {
+		panic(err)
+	}
+	defer os.Remove(file)
+	c, err := config.Load(config.Sources{Flags: config.AddFlags(pflag.NewFlagSet("mcmw", pflag.ContinueOnError)), Env: []string{"MCMW_CONFIG=" + file}})
+	if err != nil {
+		panic(err)
+	}
+	return c.With([]route.Server{{Pool: "p", Name: "a", Addr: "127.0.0.1:1"}}).Pools[0]
 }
 `
 
 // The test applies the recipes to copies of the files, which replace the files in the compiler's overlay.
-func TestTheRecipesOfCONTRIBUTINGMakeCountersACommandAKindOfRouteAndAnOption(t *testing.T) {
+func TestTheRecipesOfCONTRIBUTINGMakeCountersACommandAKindOfRouteAPolicyAndAnOption(t *testing.T) {
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
 	changed := map[string]string{} // file -> text
@@ -88,8 +132,8 @@ func TestTheRecipesOfCONTRIBUTINGMakeCountersACommandAKindOfRouteAndAnOption(t *
 			places++
 		}
 	}
-	require.Equal(t, 3+3+2+3+2, places, "a counter, with labels or without, and a kind of route change three places, "+
-		"a command and an option two")
+	require.Equal(t, 3+3+2+3+7+2, places, "a counter, with labels or without, and a kind of route change three "+
+		"places, a policy of a pool seven, a command and an option two")
 
 	changed[filepath.Join(root, "cmd", "recipe", "main.go")] = recipeProgram
 	dir := t.TempDir()
@@ -111,5 +155,6 @@ func TestTheRecipesOfCONTRIBUTINGMakeCountersACommandAKindOfRouteAndAnOption(t *
 	require.Contains(t, string(out), "\nmcmw_refused_calls_total{reason=\"timeout\"} 0\n")
 	require.Contains(t, string(out), "option keep-alive 15s\n")
 	require.Contains(t, string(out), "routes [all reads nothing deletes]\n")
+	require.Contains(t, string(out), "policy CLIENT_ERROR items of this pool must expire\r\n")
 	require.Contains(t, string(out), `command persist "k" "persist k\r\n" true <nil>`)
 }
