@@ -64,59 +64,37 @@
 // key. One call then answers both, and any more that join. Clients cannot tell the difference, because all of these
 // gets were waiting when the call was sent.
 //
-// # A get and a replicated set, function by function
-//
-//	netstage  conn.serve     receive reads, nextBatch decodes, queue waits for the previous batch and puts this one into queue.Entrance
-//	worker    Run            take takes batches; add calls admit and plan for each request
-//	          admit          Planner.Locks: a get waits while another worker writes its key; a set holds the key's stripe until the end of the round
-//	          plan           Planner.Plan: a get is one call (planRead chooses the server), a set one call per replica (planWrite)
-//	          send           one write per server; if a connection must be made first, a goroutine makes it (Conn.Begin)
-//	          collect        sends what waited for a connection (awaitConnection); parse gives each element of a reply to Planner.Element,
-//	                         and a complete reply to Planner.Done
-//	          endStep        Planner.End: finished, or another step, which Next plans: a get of a failed server asks another one, a set deletes
-//	                         the key where a replica answered otherwise (replica.Decide)
-//	          answer         Planner.Answer puts the reply together, Client.Reply writes it; Finish lets the reader queue its next batch.
-//	                         A set that a server missed moves to that server's detour until the server is marked (leaveUnmarked, awaitMarked)
-//	          endRound       releases buffers, batches and the stripe
+// docs/architecture.md follows a get and a replicated set from function to function.
 //
 // # Order
 //
-//  1. Replies come in the order of a connection's requests, and a request sees the effects of the earlier ones. A
-//     connection has at most one batch that is queued and not yet answered, so its batches never overtake each other,
+// docs/architecture.md has the rules. They hold for these reasons:
+//
+//  1. A connection has at most one batch that is queued and not yet answered, so its batches never overtake each other,
 //     whatever the number of workers. Within a batch the requests to one server use one connection, in the client's
-//     order. A cas with several replicas needs two steps and therefore ends its round: the requests after it in the
-//     batch are sent when both steps are done.
-//  2. The writes of one key are applied in one order on all its replicas. A worker holds the key's lock (a stripe of
-//     package keylock) from before it writes until every replica has answered. So no other worker writes or reads the
-//     key while only some of the replicas have the write. While a worker has other requests in service it only tries to
-//     lock: a request whose lock is held by another worker is left for the next round, at the start of which the worker
-//     holds no lock and may wait. Several writes of one key may be in one round: they use the same connections in the
-//     same order. A write of a key that an earlier request of its batch reads waits for the next round: the read may
-//     have to be repeated on another server, and must then see neither more nor less than it would have seen at first.
-//     Keys are locked independently, so work on different keys stays parallel; docs/replication.md states the price.
-//  3. A byte that answers one request never reaches another. A worker matches replies to requests by their order on the
-//     connection, checks that each reply fits its request (a VALUE must name a key that was asked for), and closes the
-//     connection at a timeout, an unexpected byte or a surplus byte. Writes that this server answered in the same round
-//     then count as missed, because their replies may have belonged to other requests.
+//     order. A request that takes two steps, such as a cas with several replicas, ends its round.
+//  2. A worker holds a key's lock (a stripe of package keylock) from before it writes until every replica has answered.
+//     So no other worker writes or reads the key while only some of the replicas have the write. While a worker has
+//     other requests in service it only tries to lock: a request whose lock is held by another worker is left for the
+//     next round, at the start of which the worker holds no lock and may wait. Several writes of one key may be in one
+//     round: they use the same connections in the same order. A write of a key that an earlier request of its batch
+//     reads waits for the next round: the read may have to be repeated on another server, and must then see neither
+//     more nor less than it would have seen at first.
+//  3. A worker closes a connection at a timeout, an unexpected byte or a surplus byte. Writes that this server answered
+//     in the same round then count as missed, because their replies may have belonged to other requests.
 //
 // # Replicas
 //
-// Package plan decides what to ask which server and what follows from the replies; it has no socket and no clock. A
-// write goes to every replica of its key, and the client is answered when all of them have answered or failed. Package
-// replica decides, from the answers and from how many must agree (Options.Ack), what the client is told and which
-// replicas must be repaired. A repair deletes the key on the replica, under the same lock, before the client is
-// answered. A conditional write (cas, or a meta command with a cas) is compared on the key's first server alone, which
-// also answers every gets, unless items have versions. Once stored there it is copied to the other replicas in a second
-// step of the same round.
+// Package plan decides what to ask which server and what follows from the replies, and package replica what the client
+// is told and which replicas must be repaired. A repair deletes the key on the replica, under the same lock, before the
+// client is answered.
 //
 // Where servers support it, and the server that decides can be another one later (pool.decidersMove), each store has a
-// version of its own as its cas, and the key's first server decides what a store that depends on the item leaves. Where
-// other middlewares write the same servers (Options.Writers), locks are not enough: the first server also decides what
-// deletes, marks or renews an item, and after each store a check compares the versions on its servers and deletes
-// copies that differ. The planner keeps the checks from round to round. They gather for a millisecond, in which a later
-// store of the same key replaces its check, and are then sent after a round's calls, as one call per server. A worker
-// without requests sends them in a round of their own when they are due, before it waits for a slot, and before it
-// ends. Checks hold no key lock and appear in no stage.
+// version of its own as its cas. Where other middlewares write the same servers (Options.Writers), locks are not
+// enough: after each store a check compares the versions on its servers. The planner keeps the checks from round to
+// round. They gather for a millisecond, in which a later store of the same key replaces its check, and are then sent
+// after a round's calls, as one call per server. A worker without requests sends them in a round of their own when they
+// are due, before it waits for a slot, and before it ends. Checks hold no key lock and appear in no stage.
 //
 // # Hot keys
 //
@@ -133,32 +111,22 @@
 //
 // # Failures
 //
-// A server is up, stale or down (backend.State). A write that a server did not acknowledge makes it stale: it is
-// written to but serves no reads. Consecutive failures make it down: requests fail at once, and keys stay placed as
-// they are. One prober goroutine per server brings it back: it probes with growing pauses until the server answers
-// several times in a row, deletes on it the keys whose writes it missed (or flushes it if there are too many to
-// remember), and marks it up. A read that fails on a server is planned again on the key's other servers, in a second
-// step of the same round and within the same timeout. Of several keys only those that no server answers are reported,
-// as an error and never as misses.
-//
-// What the next start must know is kept on the servers (backend.Records, package marker): which servers missed writes,
-// and where keys were. The first write that a server missed is answered only when enough servers hold this information.
-// At the start, and when a server is reached for the first time, these records decide whether the server is trusted, is
-// flushed, or has keys deleted on it. With several writers and an Options.Ack other than all, middlewares respect each
-// other's marks while they run (marker.Fleet, Records.Keep): a marked server is not read even if it is up, and a write
-// that it missed is answered once every middleware has stopped reading it. Commands that depend on an item (incr, cas,
-// add ..) are decided by the key's first server that no middleware replaces: they wait until it is known
-// (backend.Server.Decides, Replaced; package plan, elect.go).
+// One prober goroutine per server brings a server back that is stale or down (backend.State). What the next start must
+// know is kept on the servers (backend.Records, package marker). With several writers and an Options.Ack other than
+// all, middlewares respect each other's marks while they run (marker.Fleet, Records.Keep): a marked server is not read
+// even if it is up, and a write that it missed is answered once every middleware has stopped reading it. Commands that
+// depend on an item (incr, cas, add ..) wait until it is known which server no middleware replaces (package plan,
+// elect.go).
 //
 // If a middleware was killed, replicas may stay different. A sweep in the background (package sweep), at the next start
 // and every Options.SweepEvery, compares them and deletes copies that differ, under the key's lock.
 //
 // A server that returns without its keys stays stale until it has been refilled from the other holders of its keys
-// (refill, sweep.Refiller). An item on the server says that it has (marker.RefilledKey). A sweep deletes the item where
-// it finds that the server lacks many copies. The server's prober asks for the item, and looks in between find servers
-// that lost their keys unnoticed. One middleware copies, to a server that is marked, so writes may reach source and
-// target in any order: each copy is checked when all writes that were under way when it was added have ended. In
-// Kubernetes a goroutine tells the server's pod when it is refilled (Refilled, discover.Gates).
+// (refill, sweep.Refiller). An item on the server says that it has (marker.RefilledKey). Its prober asks for this item,
+// and looks in between find servers that lost their keys unnoticed. One middleware copies, to a server that is marked,
+// so writes may reach source and target in any order: each copy is checked when all writes that were under way when it
+// was added have ended. In Kubernetes a goroutine tells the server's pod when it is refilled (Refilled,
+// discover.Gates).
 //
 // A goroutine of a server connection makes that connection. Meanwhile only the worker may send on it, and the worker
 // reads the replies of other servers: requests that don't need the connection are answered. A request that cannot wait
@@ -179,49 +147,31 @@
 // which pool has it; otherwise there is one pool without a name. There is one list of servers, pool after pool, and
 // one router for all of it (route.Router), with a route.Group for the keys of each pool. So a round, the order of
 // replies, a worker and its connections are the same for all pools, and a multi-get over several pools is still one
-// step. Decisions about a key or a server follow its pool: the number of replicas, Ack, Writers. The
-// records on the servers and the majority that they need, the phases of a change, and the sweep are per pool as well
-// (poolState). A server is in one pool. Which keys a pool has is part of its placement (route.Share): a server whose
-// pool gets keys is treated like a server that joins. Reads may follow a router of their own (route.Router.ForReads),
-// which sends them to other pools. Each pool holds what was sent to it, so this is not part of the placement. Where
-// others may write the pools, a change of routes that gives keys to other pools goes through the phases of a change of
-// placement (rerouting). Such a key has a route.Group of two pools (Router.Reroute), which writes to one of them and
-// deletes on the other.
+// step. Decisions about a key or a server follow its pool: the number of replicas, Ack, Writers. The records on the
+// servers and the majority that they need, the phases of a change, and the sweep are per pool as well (poolState).
+// Which keys a pool has is part of its placement (route.Share): a server whose pool gets keys is treated like a server
+// that joins. Reads may follow a router of their own (route.Router.ForReads). Each pool holds what was sent to it, so
+// this is not part of the placement.
 //
-// A pool's keys migrate to another pool in phases that the clock begins and ends (Migration, route.MigrationPhase).
-// Such a key has a Group of both pools, so for a write they are one set of replicas. As long as keys may be copied,
-// the old pool answers a write before the new pool gets it (route.After). One middleware copies the keys that nobody
-// writes (sweep.Copier). In a warm-up a read asks the new pool first, and in its next step asks the old pool for what
-// is missing there; each middleware copies what its own reads missed (Copier.Fill). Servers within one pool are warmed
-// up the same way: these servers are the new pool of a key, and its other servers the old pool (route.fillRows).
+// Keys that go to another pool have a Group of both: while the routes change (rerouting, Router.Reroute), and while
+// they migrate in phases that the clock begins and ends (Migration, route.MigrationPhase). As long as keys may be
+// copied, the old pool answers a write before the new pool gets it (route.After). One middleware copies the keys that
+// nobody writes (sweep.Copier). In a warm-up each middleware copies what its own reads missed (Copier.Fill).
 //
 // A pool may have a gutter: another pool that stands in for its servers (package plan). For each server the planner is
 // told whether all middlewares have stopped reading it (backend.Server.Away), and until when the gutter may hold keys
 // of it (OpenUntil). The first is known from the marks above. The second is a time: GutterTTL and some seconds after
-// the server was last barred from reads, or the core replaced. A gutter is placed like a pool that has all keys, so
-// keys that move within it are deleted like those of any other pool. No gutter stands in for keys that move to other
-// servers; writes delete in it. While a pool changes its gutter, or gets keys, its gutters are closed (rerouting,
-// route.Options.Closed): neither the new nor the previous one is used, and writes delete in both. In the last phase
-// nobody uses the previous one any more; then what the new one holds of these keys is deleted.
+// the server was last barred from reads, or the core replaced. While a pool changes its gutter, or gets keys, its
+// gutters are closed (rerouting, route.Options.Closed): neither the new nor the previous one is used, and writes delete
+// in both. In the last phase nobody uses the previous one any more; then what the new one holds of these keys is
+// deleted.
 //
-// # Large values
+// # Copies for other pools
 //
-// In a pool with large values (plan.Large) a value above the servers' item size is stored in chunks, and the key's item
-// is a head that names them (package large). A write sends the chunks in its first step and the head in the next. A
-// read asks for the chunks once it has the head, on the same server.
-//
-// # Shadows
-//
-// With Options.Shadows requests of a pool are copied to another pool (package shadow) by the worker that answers them,
-// just before it answers. The other pool is served by a middleware of its own that has no clients (shadowed). Nothing
-// here waits for it, except at the end of Run.
-//
-// # Pools that follow
-//
-// With Options.Follows another pool follows a pool: package follow delivers the keys that are written to it. The worker
-// that answers a write adds the key to a ledger, just before it answers. One goroutine for each server of the other
-// pool reads what the pool holds, through the queue, and delivers it. Nothing here waits for it, except Run, at its
-// end, for as long as it drains.
+// With Options.Shadows requests of a pool are copied to another pool (package shadow), which is served by a middleware
+// of its own that has no clients (shadowed). With Options.Follows another pool follows a pool (package follow). Both
+// begin at the worker that answers a request, just before it answers. Nothing here waits for the other pool, except Run
+// at its end.
 //
 // # Queues and workers
 //
