@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -50,8 +51,34 @@ type kind struct {
 	least, most int64    // these: bytes, or nanoseconds
 }
 
+// at is the Config whose fields the tables of options name.
+var at Config
+
+// fieldAt returns what finds, in any Config, the field that is at to in at.
+func fieldAt[T any](to *T) func(*Config) *T {
+	path := pathTo(reflect.ValueOf(to), reflect.ValueOf(&at).Elem())
+	return func(c *Config) *T { return reflect.ValueOf(c).Elem().FieldByIndex(path).Addr().Interface().(*T) }
+}
+
+// pathTo returns the indexes that lead to the field of a struct to which pointer points; nil: it has no such field.
+func pathTo(pointer, in reflect.Value) []int {
+	for i := range in.NumField() {
+		field := in.Field(i)
+		if field.Addr().Pointer() == pointer.Pointer() && field.Type() == pointer.Type().Elem() {
+			return []int{i}
+		}
+		if field.Kind() == reflect.Struct {
+			if rest := pathTo(pointer, field); rest != nil {
+				return append([]int{i}, rest...)
+			}
+		}
+	}
+	return nil
+}
+
 // count is a whole number. If word is set, it stands for 0.
-func count(field func(*Config) *int, least, most int, word, unit string) kind {
+func count(to *int, least, most int, word, unit string) kind {
+	field := fieldAt(to)
 	k := kind{
 		placeholder: "N", accepts: strings.TrimSuffix(fmt.Sprintf("%d to %d %s", least, most, unit), " "),
 		schema: map[string]any{"type": "integer", "minimum": least, "maximum": most},
@@ -109,7 +136,8 @@ const (
 const sizeSuffixes = "kmg" // each 1,024 times the one before
 
 // size is a number of bytes in the form of memcached's -I: 1048576, 1024k, 1m.
-func size(field func(*Config) *int, least, most int) kind {
+func size(to *int, least, most int) kind {
+	field := fieldAt(to)
 	set := func(c *Config, v given) error {
 		digits, factor := strings.ToLower(v.text), 1
 		if i := len(digits) - 1; i > 0 {
@@ -155,7 +183,8 @@ func formatSize(n int) string {
 }
 
 // duration is a time with its unit, as time.ParseDuration reads it.
-func duration(field func(*Config) *time.Duration, least, most time.Duration) kind {
+func duration(to *time.Duration, least, most time.Duration) kind {
+	field := fieldAt(to)
 	set := func(c *Config, v given) error {
 		d, err := time.ParseDuration(v.text)
 		if err != nil {
@@ -190,7 +219,8 @@ func formatDuration(d time.Duration) string {
 var toggleWords = []string{"true", "false", "yes", "no", "on", "off", "1", "0"}
 
 // toggle is true or false. A flag without a value means true.
-func toggle(field func(*Config) *bool) kind {
+func toggle(to *bool) kind {
+	field := fieldAt(to)
 	set := func(c *Config, v given) error {
 		i := slices.Index(toggleWords, strings.ToLower(v.text))
 		if i < 0 {
@@ -232,20 +262,23 @@ func choice(words []string, choose func(c *Config, word string), chosen func(c *
 }
 
 // named is a choice whose words are the names of an enumeration's values.
-func named[T ~uint8](names enum.Names[T], field func(*Config) *T) kind {
+func named[T ~uint8](names enum.Names[T], to *T) kind {
+	field := fieldAt(to)
 	return choice(names.All(), func(c *Config, word string) { *field(c), _ = names.Parse(word) },
 		func(c *Config) string { return names.Of(*field(c)) })
 }
 
 // either is the choice of one of two words for a bool.
-func either(no, yes string, field func(*Config) *bool) kind {
+func either(no, yes string, to *bool) kind {
+	field := fieldAt(to)
 	return choice([]string{no, yes}, func(c *Config, word string) { *field(c) = word == yes },
 		func(c *Config) string { return map[bool]string{false: no, true: yes}[*field(c)] })
 }
 
 // text is any string that check accepts. If off is set, that word and the empty text turn the option off: its value is
 // "". form is a regular expression that matches every text that check accepts; "": none is known.
-func text(field func(*Config) *string, name, what, off, form string, check func(string) error) kind {
+func text(to *string, name, what, off, form string, check func(string) error) kind {
+	field := fieldAt(to)
 	k := kind{placeholder: name, accepts: what, isLoose: true, schema: map[string]any{"type": "string"}}
 	if off != "" {
 		k.accepts += ", or " + off
@@ -270,14 +303,15 @@ func text(field func(*Config) *string, name, what, off, form string, check func(
 const filePlaceholder = "FILE"
 
 // file is the path of a file, or none.
-func file(field func(*Config) *string) kind {
-	return text(field, filePlaceholder, "the path of a file", "none", "", func(string) error { return nil })
+func file(to *string) kind {
+	return text(to, filePlaceholder, "the path of a file", "none", "", func(string) error { return nil })
 }
 
 const fractionOff = "off"
 
 // fraction is one in every N, written 1/N; N is 0 for none.
-func fraction(field func(*Config) *int, most int) kind {
+func fraction(to *int, most int) kind {
+	field := fieldAt(to)
 	k := kind{
 		placeholder: "1/N", accepts: "1/1 to 1/" + strconv.Itoa(most) + ", or " + fractionOff,
 		schema: map[string]any{"type": "string", "pattern": pattern("1/[1-9][0-9]*", regexp.QuoteMeta(fractionOff))},
@@ -313,7 +347,8 @@ var listSchema = map[string]any{
 }
 
 // addresses is a list of addresses. If off is set, it stands for an empty list.
-func addresses(field func(*Config) *[]string, forms, off string, check func(text string) error) kind {
+func addresses(to *[]string, forms, off string, check func(text string) error) kind {
+	field := fieldAt(to)
 	set := func(c *Config, v given) error {
 		if off != "" && v.text == off {
 			return nil
