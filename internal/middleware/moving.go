@@ -18,7 +18,11 @@ type copying struct {
 }
 
 // mostCopyTries is how often this middleware tries to copy what moves. Then the rest is lost, as it would be without.
-const mostCopyTries = 10
+// After patientCopyTries it leaves out what servers hold that are stale.
+const (
+	mostCopyTries    = 10
+	patientCopyTries = 5
+)
 
 // copiesMoved reports whether values of keys that move by t's change are to be copied to their new holders. It needs
 // versions, and a server to copy from. A value with chunks can't be copied, nor can one that a gutter may hold instead.
@@ -37,10 +41,10 @@ func (m *Middleware) copiesMoved(t *poolState) bool {
 // beginCopying begins to copy what moves by t's change, which is in phase copy. applying is held.
 func (m *Middleware) beginCopying(t *poolState) {
 	ctx, stop := context.WithCancel(m.work)
-	ended, name := make(chan struct{}), t.change.announced()
+	ended, name, olds := make(chan struct{}), t.change.announced(), t.change.from.router.Servers()
 	t.change.copying = &copying{stop, ended}
 	m.background.Go(func() {
-		m.copyMoved(ctx, t, name.From+" -> "+name.To)
+		m.copyMoved(ctx, t, name.From+" -> "+name.To, olds)
 		stop()
 		close(ended)
 		m.drives()
@@ -62,8 +66,9 @@ func (c *change) mayEnd() bool {
 	return c.course.mayEnd() && (c.phase != route.Copy || c.copying != nil && done(c.copying.ended))
 }
 
-// copyMoved copies what moves by a change of t's placement, until one of the middlewares has copied it, or ctx is done.
-func (m *Middleware) copyMoved(ctx context.Context, t *poolState, name string) {
+// copyMoved copies what moves from olds by a change of t's placement, until one of the middlewares has copied it, or
+// ctx is done.
+func (m *Middleware) copyMoved(ctx context.Context, t *poolState, name string, olds []route.Server) {
 	logged := ""
 	for tries := 0; ctx.Err() == nil; {
 		o := &m.current.Load().options
@@ -76,6 +81,10 @@ func (m *Middleware) copyMoved(ctx context.Context, t *poolState, name string) {
 		copier := sweep.Copier{
 			Name: name, From: p.router, Servers: p.servers, Rate: o.RefillRate, Hold: hold(p.step), Pause: p.step,
 			Log: p.log, Copied: func(int) {},
+			Awaits: func(s int) bool {
+				named := func(old route.Server) bool { return old.Name == p.servers[s].Name }
+				return tries < patientCopyTries && slices.ContainsFunc(olds, named)
+			},
 			Report: func(progress sweep.CopyProgress) {
 				if complete = progress.Complete; complete {
 					p.log.Info("keys that move were copied to their new servers", "pool", t.name, "copied",

@@ -27,6 +27,9 @@ type Copier struct {
 	// keys are copied if all servers that hold them can be read.
 	From, To         *route.Router
 	Servers, Targets []*backend.Server
+	// Awaits reports whether keys that move within a pool must not be left out because server s, which is stale, is not
+	// read: then the round fails. Those of servers that are down are left out.
+	Awaits func(s int) bool
 	// Selects reports whether a key is to be copied; nil: all are.
 	Selects func(key []byte) bool
 	// Rate is the largest number of keys looked at per second; 0 means DefaultRate.
@@ -48,6 +51,7 @@ type Copier struct {
 	progress CopyProgress
 	began    time.Time // when the round began
 	warned   bool      // the log says that a server refuses a key
+	unread   int       // a server whose keys were left out in this round though they must not be; -1: none
 }
 
 // CopyProgress is the progress of copying, in the form that the servers hold.
@@ -149,10 +153,10 @@ func (c *Copier) report(ctx context.Context) error {
 // round looks at all keys once, and copies those that are missing or different.
 func (c *Copier) round(ctx context.Context) error {
 	c.began = time.Now()
-	c.progress.Listed, c.progress.Items, c.progress.Left = 0, 0, 0
+	c.progress.Listed, c.progress.Items, c.progress.Left, c.unread = 0, 0, 0, -1
 	for s := range c.Servers {
 		switch readable := c.Servers[s].Readable(); {
-		case !readable && c.To == nil:
+		case !readable && c.mayLeaveOut(s):
 			continue
 		case !readable:
 			return c.session.named(s, ErrNotUp)
@@ -165,14 +169,23 @@ func (c *Copier) round(ctx context.Context) error {
 	}
 	for s := range c.Servers {
 		if c.To == nil && !c.Servers[s].Readable() {
+			if !c.mayLeaveOut(s) {
+				c.unread = s
+			}
 			continue
 		}
 		if err := c.copyOf(ctx, s); err != nil {
 			return c.session.named(s, err)
 		}
 	}
+	if c.unread >= 0 {
+		return c.session.named(c.unread, ErrNotUp)
+	}
 	return nil
 }
+
+// mayLeaveOut reports whether the keys that server s holds may be left out while it is not read.
+func (c *Copier) mayLeaveOut(s int) bool { return c.To == nil && (c.Servers[s].Down() || !c.Awaits(s)) }
 
 // holders appends to from the servers that key is copied from, and to to those that it is copied to. It returns nothing
 // if key is not to be copied, or can't be.
@@ -186,8 +199,11 @@ func (c *Copier) holders(key []byte, from, to []int) (olds, news []int) {
 	}
 	in, key := c.From.At(key)
 	from, to = in.With(route.Store, route.After, key, from), in.With(route.Store|route.After, 0, key, to)
-	if len(to) == 0 || slices.ContainsFunc(from, func(s int) bool { return !c.Servers[s].Readable() }) ||
-		slices.ContainsFunc(to, func(s int) bool { return c.Servers[s].Down() }) {
+	unread := slices.IndexFunc(from, func(s int) bool { return !c.Servers[s].Readable() })
+	if len(to) > 0 && unread >= 0 && !c.mayLeaveOut(from[unread]) {
+		c.unread = from[unread]
+	}
+	if len(to) == 0 || unread >= 0 || slices.ContainsFunc(to, func(s int) bool { return c.Servers[s].Down() }) {
 		return nil, nil
 	}
 	return from, to
