@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Setting is a property of the system or of its load that an experiment can vary or fix.
+// Setting is a property of the system or of its load that an experiment can vary or fix. docs/experiments.md says what
+// each means.
 type Setting struct {
 	Name    string
 	Default string
-	Help    string
 	Accepts string                 // description of the accepted values
 	check   func(text string) bool // whether a value is accepted
 	whole   bool                   // a value is a whole number, or AsDefault
@@ -101,96 +101,63 @@ var Settings = slices.Concat(DeploymentSettings, LoadSettings)
 
 // DeploymentSettings are those of the servers and the middlewares.
 var DeploymentSettings = []Setting{
-	words(Server, Memcached, "kind of the servers", Memcached, Redis),
-	whole(Servers, "1", 1, 256, "server processes"),
-	whole(ServerThreads, "1", 1, 1024, "threads of each server (memcached -t, Redis io-threads)").
-		alwaysFlag(Memcached, "-t"),
-	words(ServerPinning, NotPinned,
-		"whether each server process, or each of its threads that serve requests, is pinned to its own processor, as "+
-			"far as the host has enough",
-		NotPinned, PinnedProcess, PinnedThread),
-	processors(ServerCPUs, "servers"),
-	whole(ServerMemory, "256", 1, 1<<20,
-		"memory of each server for items, MiB (memcached -m, Redis maxmemory with the policy allkeys-lru)").
-		alwaysFlag(Memcached, "-m"),
-	words(ServerPersistence, "none",
-		"data that Redis writes to a temporary directory on disk: nothing, a snapshot every second with a write, "+
-			"every write (synced every second), "+
-			"every write (synced before its reply)", "none", "snapshot", "append", "append-always"),
-	whole(GroupSize, "20", 1, 1<<20,
-		"requests of a connection that memcached serves before it turns to the next connection (-R)").
-		flag(Memcached, "-R"),
-	flags(ServerFlags, "further flags of each server"),
-	{
-		Name: ServerDelay, Default: "0s", Accepts: "a duration such as 5ms", check: isTime,
-		Help: "delay of each reply in a relay before each server, which emulates a longer path",
-	},
+	words(Server, Memcached, Memcached, Redis),
+	whole(Servers, "1", 1, 256),
+	whole(ServerThreads, "1", 1, 1024).alwaysFlag(Memcached, "-t"),
+	words(ServerPinning, NotPinned, NotPinned, PinnedProcess, PinnedThread),
+	processors(ServerCPUs),
+	whole(ServerMemory, "256", 1, 1<<20).alwaysFlag(Memcached, "-m"),
+	words(ServerPersistence, "none", "none", "snapshot", "append", "append-always"),
+	whole(GroupSize, "20", 1, 1<<20).flag(Memcached, "-R"),
+	flags(ServerFlags),
+	{Name: ServerDelay, Default: "0s", Accepts: "a duration such as 5ms", check: isTime},
 	{
 		Name: System, Default: Mcmw,
-		Help: "the system before the servers: mcmw; direct: none, which sets middlewares to 0; twemproxy " +
-			"(nutcracker); proxy: memcached's own; or another mcmw described under systems",
 		Accepts: "direct, mcmw, twemproxy, proxy, or a name under systems", check: systemForm.MatchString,
 	},
-	whole(Middlewares, "1", 0, 256, "middlewares before the servers; 0: the load goes directly to the servers"),
-	orDefault(whole(Workers, "64", 1, 1<<16, "workers of each mcmw (--workers)")).alwaysFlag(Mcmw, "--workers"),
-	orDefault(whole(Depth, "1", 1, 1<<16,
-		"requests that a worker takes at a time (--depth); the queueing models describe 1")).alwaysFlag(Mcmw,
-		"--depth"),
+	whole(Middlewares, "1", 0, 256),
+	orDefault(whole(Workers, "64", 1, 1<<16)).alwaysFlag(Mcmw, "--workers"),
+	orDefault(whole(Depth, "1", 1, 1<<16)).alwaysFlag(Mcmw, "--depth"),
 	Setting{
-		Name: Replicas, Default: "all", Help: "servers that hold each key (--replicas)",
-		Accepts: "all, or a number from 1",
-		check:   func(text string) bool { return text == "all" || isWhole(text, 1, 256) },
+		Name: Replicas, Default: "all", Accepts: "all, or a number from 1",
+		check: func(text string) bool { return text == "all" || isWhole(text, 1, 256) },
 	}.alwaysFlag(Mcmw, "--replicas"),
-	words(Sharded, "false", "whether multi-gets are split over the servers (--sharded)", "true", "false").
-		alwaysFlag(Mcmw, "--sharded="),
-	words(Pool, "shared", "whether all servers share workers and queue (--pool)", "shared", "per-server").
-		alwaysFlag(Mcmw, "--pool"),
-	// older versions don't know the flag
-	words(HotKeys, "detect", "how mcmw treats hot keys (--hot-keys)", "detect", "serve", "off").flag(Mcmw,
-		"--hot-keys"),
-	processors(MiddlewareCPUs, "middlewares"),
-	flags(MiddlewareFlags, "further flags of each `mcmw serve`"),
-	words(Statistics, "true",
-		"whether each mcmw writes its statistics log, the source of the stages' and the servers' times", "true",
-		"false"),
-	words(Profile, "false", "whether each mcmw's processor time is profiled while it is measured", "true", "false"),
+	words(Sharded, "false", "true", "false").alwaysFlag(Mcmw, "--sharded="),
+	words(Pool, "shared", "shared", "per-server").alwaysFlag(Mcmw, "--pool"),
+	words(HotKeys, "detect", "detect", "serve", "off").flag(Mcmw, "--hot-keys"), // older versions don't know it
+	processors(MiddlewareCPUs),
+	flags(MiddlewareFlags),
+	words(Statistics, "true", "true", "false"),
+	words(Profile, "false", "true", "false"),
 	{
-		Name: Case, Help: "a group of settings described under cases", Accepts: "a name under cases",
+		Name: Case, Accepts: "a name under cases",
 		check: func(text string) bool { return text == "" || systemForm.MatchString(text) },
 	},
 }
 
 // LoadSettings are those of the load.
 var LoadSettings = []Setting{
-	whole(Clients, "8", 1, 1<<20,
-		"connections of all load processes together; with a pipeline of 1 each is one client of a closed loop"),
-	whole(LoadProcesses, "1", 1, 256, "load processes, over which the clients are spread"),
-	whole(LoadThreads, "1", 1, 1024, "threads of each load process"),
-	whole(Pipeline, "1", 1, 1<<16,
-		"requests that each client keeps outstanding; in an open loop the most it sends without a reply (1: the "+
-			"default of mcmwlab load)").flag(Load, "--pipeline"),
+	whole(Clients, "8", 1, 1<<20),
+	whole(LoadProcesses, "1", 1, 256),
+	whole(LoadThreads, "1", 1, 1024),
+	whole(Pipeline, "1", 1, 1<<16).flag(Load, "--pipeline"),
 	Setting{
-		Name: Ratio, Default: "1:9", Help: "ratio of requests, SET:GET or SET:GET:MULTIGET",
+		Name: Ratio, Default: "1:9", check: isRatio,
 		Accepts: "SETs:GETs such as 1:9 or SETs:GETs:MULTIGETs such as 1:8:1, not all 0",
-		check:   isRatio,
 	}.alwaysFlag(Load, "--ratio"),
-	whole(KeysPerGet, "1", 1, 1<<16, "keys of each GET; of each MULTIGET if the ratio has them").alwaysFlag(Load,
-		"--multi-key-get"),
-	whole(ValueSize, "64", 1, 1<<30, "size of the values, bytes").alwaysFlag(Populate, "--data-size"),
-	whole(Keys, "10000", 1, 1<<40, "different keys").alwaysFlag(Populate, "--key-maximum"),
+	whole(KeysPerGet, "1", 1, 1<<16).alwaysFlag(Load, "--multi-key-get"),
+	whole(ValueSize, "64", 1, 1<<30).alwaysFlag(Populate, "--data-size"),
+	whole(Keys, "10000", 1, 1<<40).alwaysFlag(Populate, "--key-maximum"),
 	Setting{
-		Name: KeyPattern, Default: "R:R",
-		Help:    "distribution of the keys of SETs and GETs (mcmwlab load --key-pattern)",
-		Accepts: "two letters of R, S, P, G, Z such as R:Z",
-		check:   patternForm.MatchString,
+		Name: KeyPattern, Default: "R:R", Accepts: "two letters of R, S, P, G, Z such as R:Z",
+		check: patternForm.MatchString,
 	}.flag(Load, "--key-pattern"),
 	Setting{
-		Name: ThinkTime, Default: "0s", Help: "pause of a client between a reply and its next request",
-		Accepts: "a duration such as 5ms", check: isTime,
+		Name: ThinkTime, Default: "0s", Accepts: "a duration such as 5ms", check: isTime,
 	}.flag(Load, "--think-time"),
-	whole(Rate, "0", 0, 1<<40, "requests per second of all clients together in an open loop; 0: a closed loop"),
-	processors(LoadCPUs, "load processes"),
-	flags(LoadFlags, "further flags of each `mcmwlab load`"),
+	whole(Rate, "0", 0, 1<<40),
+	processors(LoadCPUs),
+	flags(LoadFlags),
 }
 
 // Find returns the setting called name; nil if there is none.
@@ -262,9 +229,9 @@ func (v Values) check() error {
 	return errors.Join(problems...)
 }
 
-func whole(name, standard string, low, high int, help string) Setting {
+func whole(name, standard string, low, high int) Setting {
 	return Setting{
-		Name: name, Default: standard, Help: help, Accepts: fmt.Sprintf("a whole number from %d to %d", low, high),
+		Name: name, Default: standard, Accepts: fmt.Sprintf("a whole number from %d to %d", low, high),
 		check: func(text string) bool { return isWhole(text, low, high) }, whole: true,
 	}
 }
@@ -277,16 +244,16 @@ func orDefault(s Setting) Setting {
 	return s
 }
 
-func words(name, standard, help string, accepted ...string) Setting {
+func words(name, standard string, accepted ...string) Setting {
 	return Setting{
-		Name: name, Default: standard, Help: help, Accepts: strings.Join(accepted, " or "),
+		Name: name, Default: standard, Accepts: strings.Join(accepted, " or "),
 		check: func(text string) bool { return slices.Contains(accepted, text) },
 	}
 }
 
-func flags(name, help string) Setting {
+func flags(name string) Setting {
 	return Setting{
-		Name: name, Help: help, Accepts: "flags separated by spaces, such as --a=1 --b=2",
+		Name: name, Accepts: "flags separated by spaces, such as --a=1 --b=2",
 		check: func(text string) bool { return text == "" || strings.HasPrefix(text, "-") },
 	}
 }
@@ -358,11 +325,9 @@ const (
 )
 
 // processors returns a setting for the processors that the programs of a role can use.
-func processors(name, programs string) Setting {
+func processors(name string) Setting {
 	return Setting{
-		Name: name, Default: allProcessors,
-		Help:    "processors that the " + programs + " can use; all: those that the testbed's `cpus` allow",
-		Accepts: "all, or numbers and ranges such as 0,2-3",
+		Name: name, Default: allProcessors, Accepts: "all, or numbers and ranges such as 0,2-3",
 		check: func(text string) bool {
 			_, ok := parseProcessors(text)
 			return ok

@@ -208,8 +208,8 @@ func TestEveryProtocolGetsAndSetsVerifiedValues(t *testing.T) {
 			assert.EqualValues(t, 600, r.Commands["GET"].Hits)
 			assert.EqualValues(t, 400, r.Commands["MULTIGET"].Requests)
 			assert.EqualValues(t, 4000, r.Commands["MULTIGET"].Hits)
-			assert.EqualValues(t, 400, r.Commands["MULTIGET"].Histogram.Count())
-			assert.EqualValues(t, 1200, r.Total.Histogram.Count())
+			assert.EqualValues(t, 400, r.Commands["MULTIGET"].Histogram.HDR().TotalCount())
+			assert.EqualValues(t, 1200, r.Total.Histogram.HDR().TotalCount())
 			assert.Equal(t, protocol.String(), r.Protocol)
 		})
 	}

@@ -47,14 +47,6 @@ func (h *Histogram) HDR() *hdrhistogram.Histogram {
 	return r
 }
 
-// Count returns the number of values.
-func (h *Histogram) Count() (n uint64) {
-	for _, count := range h.Counts {
-		n += count
-	}
-	return n
-}
-
 // percentileTicks is the number of lines in a percentile file per halving of the distance to 100 %, as in memtier's
 // files.
 const percentileTicks = 5

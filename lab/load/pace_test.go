@@ -334,7 +334,7 @@ func TestHistogramsInJSONKeepTheRecordedValues(t *testing.T) {
 		record(h, int64(math.Exp(float64(i)/500)))
 	}
 	j := newHistogramOf(h)
-	assert.EqualValues(t, 10_000, j.Count())
+	assert.EqualValues(t, 10_000, j.HDR().TotalCount())
 	for i := range j.From {
 		assert.Less(t, j.From[i], j.To[i])
 		assert.LessOrEqual(t, j.To[i]-j.From[i], max(j.From[i]/1024, 1))

@@ -129,7 +129,7 @@ func TestMemtiersResultIsConvertedToOneOfPackageLoad(t *testing.T) {
 	assert.InEpsilon(t, float64(r.Total.Requests)/r.Elapsed.Seconds(), r.Total.OpsPerSec, 0.001)
 	assert.InEpsilon(t, float64(r.Total.Requests), float64(r.Total.Hits+r.Total.Misses), 0.001)
 	require.NotNil(t, r.Commands["GET"].Histogram)
-	assert.EqualValues(t, r.Total.Requests, r.Commands["GET"].Histogram.Count())
+	assert.EqualValues(t, r.Total.Requests, r.Commands["GET"].Histogram.HDR().TotalCount())
 	var inWindows uint64
 	for i, w := range r.Windows {
 		assert.Equal(t, i, w.Index)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -125,23 +124,17 @@ func readRecord(ctx context.Context, dir string) ([]record.Run, record.Manifest,
 
 // ruleFlags are the flags that define the quality of service.
 type ruleFlags struct {
-	slo, over     string
-	metric, below string // the earlier spelling of slo
-	confidence    float64
+	slo, over  string
+	confidence float64
 }
 
 func (f *ruleFlags) add(cmd *cobra.Command) {
 	standard := capacity.DefaultRule()
 	flags := cmd.Flags()
 	flags.StringVar(&f.slo, "slo", standard.Condition.Text, "condition that must hold (docs/record.md#conditions)")
-	flags.StringVar(&f.metric, "metric", "", "")
-	flags.StringVar(&f.below, "below", "", "")
 	flags.StringVar(&f.over, "over", standard.Over, "factor that is raised")
 	flags.Float64Var(&f.confidence, "confidence", standard.Confidence,
 		"one-sided confidence of the bounds, more than 0.5")
-	for _, name := range []string{"metric", "below"} {
-		flags.MarkHidden(name)
-	}
 }
 
 // rule returns the rule of the record's experiment, or the default rule, with the changes by the flags.
@@ -152,10 +145,6 @@ func (f *ruleFlags) rule(cmd *cobra.Command, m record.Manifest) (capacity.Rule, 
 	}
 	changed := cmd.Flags().Changed
 	var err error
-	if f.metric+f.below != "" {
-		return r, fmt.Errorf("--metric and --below are now one condition: --slo '%s < %s'", cmp.Or(f.metric, "p99"),
-			cmp.Or(f.below, "1ms"))
-	}
 	if changed("slo") {
 		if r.Condition, err = capacity.ParseCondition(f.slo); err != nil {
 			return r, fmt.Errorf("--slo %w", err)

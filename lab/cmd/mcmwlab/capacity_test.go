@@ -83,7 +83,7 @@ func TestCapacityRefusesWrongFlags(t *testing.T) {
 	}{
 		{`--slo "p99 < soon", character 7: expected a number with a unit`, []string{"--slo", "p99 < soon"}},
 		{
-			"--metric and --below are now one condition: --slo 'client.throughput < 1ms'",
+			"--metric is now one condition with --below, such as --slo 'p99 < 1ms'",
 			[]string{"--metric", "client.throughput"},
 		},
 		{"confidence 2: expected", []string{"--confidence", "2"}},

@@ -140,7 +140,9 @@ var gone = map[string]string{
 // earlierFlags has the present spelling of flags that had others.
 var earlierFlags = map[string]string{
 	"select": "--where", "figures": "--out", "output": "--out",
-	"json": "--format json", "summary": "a test, go -C lab test ./foreign",
+	"metric": "one condition with --below, such as --slo 'p99 < 1ms'",
+	"below":  "one condition with --metric, such as --slo 'p99 < 1ms'",
+	"json":   "--format json", "summary": "a test, go -C lab test ./foreign",
 }
 
 // The arguments of commands.
