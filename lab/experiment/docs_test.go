@@ -20,7 +20,8 @@ func page(t *testing.T, name string) string {
 }
 
 func TestTheTableOfSettingsMatchesTheProgram(t *testing.T) {
-	_, rest, _ := strings.Cut(page(t, "experiments.md"), "| setting | default | accepted | meaning |\n|---|---|---|---|\n")
+	const head = "| setting | default | accepted | meaning |\n|---|---|---|---|\n"
+	_, rest, _ := strings.Cut(page(t, "experiments.md"), head)
 	table, _, ok := strings.Cut(rest, "\n\n")
 	require.True(t, ok)
 	rows := strings.Split(table, "\n")

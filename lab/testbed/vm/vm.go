@@ -87,7 +87,10 @@ func (v *Hosts) add(name string, address net.IP, spec experiment.Machine) (*mach
 	if err != nil {
 		return nil, err
 	}
-	if err := v.network.connect(space, name, address, spec); err != nil {
+	if err = v.network.connect(space, name, address, spec); err == nil {
+		_, err = controlCongestion(space)
+	}
+	if err != nil {
 		return nil, errors.Join(err, space.Close())
 	}
 	group, err := v.owner.Make(name, cgroup.Limits{CPUs: spec.CPUs, Memory: spec.Memory})

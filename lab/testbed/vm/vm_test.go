@@ -214,6 +214,20 @@ func TestAProgramStartsWithTheLimitsOfItsMachine(t *testing.T) {
 	sleeper.Stop(syscall.SIGKILL)
 }
 
+func TestMachinesUseTheCongestionControlThatIsReported(t *testing.T) {
+	hosts := newHosts(t, map[string]experiment.Machine{"server": slow}, 0)
+	space, err := netspace.New()
+	require.NoError(t, err)
+	defer space.Close()
+	want, err := controlCongestion(space) // cubic, where this machine allows it
+	require.NoError(t, err)
+	require.NoError(t, hosts.machines[testbed.Server][0].space.Do(func() error {
+		got, err := os.ReadFile(congestionFile)
+		assert.Equal(t, want+"\n", string(got))
+		return err
+	}))
+}
+
 func TestAMachineThatIsTooLargeIsReducedAndReported(t *testing.T) {
 	f := features{cpus: 2, memory: 8 << 30, congestion: "cubic"}
 	large := experiment.Machine{Preset: "azure-a4", Count: 2, CPUs: 8, Memory: 14 << 30, Upload: 1}
