@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"mcmw/internal/buildinfo"
 	"mcmw/internal/commandline"
 	"mcmw/internal/config"
+	"mcmw/internal/terminal"
 )
 
 // version is set when linking: -X main.version=...
@@ -91,4 +94,40 @@ func newRootCommand() *cobra.Command {
 		newPingCommand(), newVerifyCommand(), newWaitCommand(), newMigrateCommand(), newManualCommand(),
 		newVersionCommand())
 	return root
+}
+
+// newLogger returns the log as configured by c, written to w, and its level, which may be changed.
+func newLogger(w io.Writer, c *config.Config) (*slog.Logger, *slog.LevelVar) {
+	level := new(slog.LevelVar)
+	level.Set(c.LogLevel)
+	options := &slog.HandlerOptions{Level: level}
+	if c.LogFormat == config.LogText || c.LogFormat != config.LogJSON && terminal.Is(w) {
+		return slog.New(slog.NewTextHandler(w, options)), level
+	}
+	return slog.New(slog.NewJSONHandler(w, options)), level
+}
+
+func newVersionCommand() *cobra.Command {
+	var output string
+	command := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, the commit and the Go version",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output == "json" {
+				return writeJSON(cmd.OutOrStdout(), build)
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "mcmw %s\n", build)
+			return err
+		},
+	}
+	oneOf(command, &output, "output", "o", "output format", "text", "json")
+	return command
+}
+
+// writeJSON writes v as indented JSON.
+func writeJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
 }

@@ -1,7 +1,21 @@
+// Package admin is the middleware's HTTP server for operators: health, metrics, profiles and a live page.
+//
+//	/                 the live page, drawn in the browser from /api/stats
+//	/livez            200 as long as the process answers
+//	/readyz           200 while clients are served, else 503
+//	/metrics          metrics for Prometheus, see table
+//	/api/stats        the last two minutes, one point per second, see Report
+//	/api/hot-keys     the keys that are requested most
+//	/api/routes       all routes, see Route
+//	/debug/histogram  exact counts of times in linear steps, see Server.serveHistogram
+//	/debug/pprof/     Go profiles, only if the admin address is a loopback address
+//
+// The statistics come from Snapshots of one stats.Registry. Nothing here is on a request's path.
 package admin
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +23,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -201,4 +217,54 @@ func health(ok func() bool, reason string) http.HandlerFunc {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		fmt.Fprintln(w, "ok")
 	}
+}
+
+var (
+	//go:embed page.html
+	pageHTML string
+	//go:embed page.css
+	pageCSS string
+	//go:embed chart.js
+	chartJS string
+	//go:embed page.js
+	pageJS string
+
+	// page is the complete live page. It loads only /api/stats.
+	page = []byte(strings.NewReplacer("/*STYLE*/", pageCSS, "/*SCRIPT*/", chartJS+pageJS).Replace(pageHTML))
+)
+
+// pagePolicy lets a browser run only scripts in the page itself, and connect only to this server.
+const pagePolicy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; " +
+	"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+func servePage(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", pagePolicy)
+	w.Header().Set("Cache-Control", "no-cache")
+	_, _ = w.Write(page) // an error means that the browser is gone
+}
+
+// ownHost passes requests on to next. If the admin server listens on loopback, it passes only requests under a name of
+// this machine: localhost, a loopback address, or the host in addr, the configured address. It refuses others, because
+// a foreign page whose name is made to resolve to 127.0.0.1 (DNS rebinding) could read the statistics with its
+// visitor's browser. A server on any other address accepts every name. Requests without a Host are accepted: they do
+// not come from a browser.
+func ownHost(bound net.Addr, addr string, next http.Handler) http.Handler {
+	if a, ok := bound.(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
+		return next
+	}
+	own, _, _ := net.SplitHostPort(addr)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := (&url.URL{Host: r.Host}).Hostname()
+		ip := net.ParseIP(host)
+		if host == "" || strings.EqualFold(host, "localhost") || (own != "" && strings.EqualFold(host, own)) ||
+			(ip != nil && ip.IsLoopback()) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		http.Error(w,
+			"the admin server listens on loopback and answers only to localhost, 127.0.0.1 and [::1]; to use another "+
+				"name, listen on another address",
+			http.StatusForbidden)
+	})
 }

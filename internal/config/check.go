@@ -4,9 +4,13 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
+	"mcmw/internal/backend"
 	"mcmw/internal/discover"
+	"mcmw/internal/large"
 	"mcmw/internal/middleware"
+	"mcmw/internal/plan"
 	"mcmw/internal/route"
 )
 
@@ -181,3 +185,99 @@ func (c *Config) checkLimits() Problems {
 	}
 	return nil
 }
+
+const (
+	optionGutter    = "gutter"
+	optionGutterTTL = "gutter-ttl"
+
+	// defaultGutterTTL is the expiry in the examples of mcrouter's failover with an expiry.
+	defaultGutterTTL = time.Minute
+)
+
+// checkGutters returns the problems of the pools' gutters.
+func (c *Config) checkGutters(pools []route.Pool) Problems {
+	if problems := c.problems(route.CheckGutters(pools)); problems != nil {
+		return problems
+	}
+	var problems Problems
+	for _, p := range c.pools {
+		d := p.config
+		refuse := func(option, text string, args ...any) {
+			problems = append(problems, d.problem(option, text, args...))
+		}
+		needed := middleware.LeastForGutter(d.Writers)
+		switch {
+		case d.Placement.Gutter == "" && slices.Contains(p.given, Find(optionGutterTTL)):
+			refuse(optionGutterTTL, "given without a gutter; accepted: together with %s", optionGutter)
+		case d.GutterTTL%time.Second != 0:
+			refuse(optionGutterTTL, "%q is not in whole seconds; accepted: a time such as 60s", d.GutterTTL)
+		case d.Placement.Gutter == "":
+		case c.Rejoin == backend.RejoinTrust:
+			refuse(optionGutter, "not possible with rejoin trust; accepted: rejoin invalidate or flush")
+		case !d.Lookups.Any() && len(d.Specs) < needed:
+			refuse(optionGutter, "the pool has too few servers, %d, for writers %s; accepted: %d servers or more%s",
+				len(d.Specs), d.Writers, needed,
+				map[bool]string{true: ", or writers one"}[len(d.Specs) >=
+					middleware.LeastForGutter(middleware.WritersOne)])
+		}
+	}
+	return problems
+}
+
+const (
+	optionLarge    = "large-values"
+	optionItemSize = "item-size"
+)
+
+// checkLarge returns the problems of large-values with the limits.
+func (c *Config) checkLarge() Problems {
+	switch l := c.Large; {
+	case l.Limit == 0:
+	case l.Limit > c.Limits.MaxValue:
+		return Problems{c.problem(optionLarge,
+			"%q is more than max-value, %s, so clients can't send such values; accepted: at most max-value, or a "+
+				"larger max-value",
+			formatSize(l.Limit), formatSize(c.Limits.MaxValue))}
+	case l.Limit > l.Plain()*large.MaxChunks:
+		return Problems{c.problem(optionLarge,
+			"%q needs more than %d chunks of item-size %s; accepted: less, or a larger item-size",
+			formatSize(l.Limit), large.MaxChunks, formatSize(l.Item))}
+	}
+	return nil
+}
+
+// largeOf returns the settings for large values by pool. Without pools, the only key is "".
+func (c *Config) largeOf() map[string]plan.Large {
+	all := map[string]plan.Large{}
+	for _, p := range c.pools {
+		all[p.name] = p.config.Large
+	}
+	return all
+}
+
+// checkLargeChange refuses a change that starts or ends storing values in chunks in one step: while it is applied, some
+// requests are still served without knowledge of chunks.
+func (c *Config) checkLargeChange(old *Config) Problems {
+	var problems Problems
+	before := old.largeOf()
+	for name, l := range c.largeOf() {
+		old, ok := before[name]
+		if !ok || (old.Limit == 0) == (l.Limit == 0) || old.Limit <= old.Plain() && l.Limit <= l.Plain() {
+			continue
+		}
+		d := c
+		for _, p := range c.pools {
+			if p.name == name {
+				d = p.config
+			}
+		}
+		problems = append(problems, d.problem(optionLarge,
+			"%q cannot replace %q while mcmw runs; accepted: %s first, with which mcmw reads values in chunks but "+
+				"stores none",
+			formatSize(l.Limit), formatSize(old.Limit), formatSize(largestStep)))
+	}
+	return problems
+}
+
+// largestStep is the limit of the step between: below any item-size, so that no value is stored in chunks.
+const largestStep = 8 << 10

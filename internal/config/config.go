@@ -1,8 +1,22 @@
+// Package config reads the operator's settings into a Config. The sources, in descending order of precedence, are
+// command line flags, MCMW_* environment variables, a strict YAML file, and defaults.
+//
+// The table in options.go describes every option once: its names, default, range and meaning. The flags, the
+// environment variables, the file's keys, `mcmw config print` and docs/configuration.md are derived from it.
+//
+// Every value of every source is checked, even if another source overrides it, and all problems are reported together.
+// A Problem says where the value is, what it is and what is accepted.
+//
+// Nothing on the path of a request imports this package: the stages have their own Options.
 package config
 
 import (
+	"io"
 	"log/slog"
+	"strings"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"mcmw/internal/discover"
 	"mcmw/internal/middleware"
@@ -66,4 +80,43 @@ func (c *Config) ListenAddrs() []string {
 		addrs[i] = completeListen(a, c.ListenPort)
 	}
 	return addrs
+}
+
+//go:generate go run mcmw/cmd/mcmw config docs --write ../../docs/configuration.md
+
+// Write writes every option as a YAML file that Load reads back to the same values. With origins, each line ends with
+// the origin of its value.
+func (c *Config) Write(w io.Writer, origins bool) error {
+	root := &yaml.Node{Kind: yaml.MappingNode}
+	for _, o := range Options {
+		if !o.inFile() {
+			continue
+		}
+		key, value := &yaml.Node{}, &yaml.Node{}
+		key.SetString(o.Name)
+		if err := value.Encode(o.kind.get(c)); err != nil {
+			return err
+		}
+		if origins {
+			commented := value
+			if value.Kind == yaml.SequenceNode && len(value.Content) > 0 {
+				commented = key
+			}
+			commented.LineComment = "# " + c.Origin(o.Name).String()
+		}
+		root.Content = append(root.Content, key, value)
+	}
+	var b strings.Builder
+	encoder := yaml.NewEncoder(&b)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(root); err != nil {
+		return err
+	}
+	if origins && c.File != "" {
+		if _, err := io.WriteString(w, "# "+c.File+" ("+c.Origin(optionConfig).String()+")\n"); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }

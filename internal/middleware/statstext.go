@@ -1,10 +1,14 @@
 package middleware
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"slices"
+	"sync"
 	"time"
 
+	"mcmw/internal/hotkeys"
 	"mcmw/internal/protocol"
 	"mcmw/internal/stats"
 )
@@ -125,4 +129,57 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 		add("mcmw_server_list_updates_refused", c.Updates[stats.ReloadRefused])
 	}
 	return append(dst, protocol.TextEnd...)
+}
+
+// AskServers asks all servers at the same time for their statistics, until ctx ends, and returns the answers by the
+// servers' names. A server that does not answer is left out.
+func (m *Middleware) AskServers(ctx context.Context) map[string]stats.Memcached {
+	var wg sync.WaitGroup
+	var mu sync.Mutex // guards answers
+	answers := map[string]stats.Memcached{}
+	c := m.current.Load()
+	servers := slices.Clone(c.servers)
+	for _, s := range c.shadows {
+		servers = append(servers, s.inner.current.Load().servers...)
+	}
+	for _, s := range servers {
+		wg.Go(func() {
+			if answer, err := s.Ask(ctx); err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				answers[s.Name] = answer
+			}
+		})
+	}
+	wg.Wait()
+	return answers
+}
+
+// version returns what `version` answers if no server can; mcmw's own version if no server has told one.
+func (m *Middleware) version() string {
+	c := m.current.Load()
+	for _, s := range c.servers {
+		if v := s.Version(); v != "" {
+			return v
+		}
+	}
+	return "mcmw-" + c.options.Version
+}
+
+// HotKeys returns the n keys that are asked for most, with their names if names is true. If Options.HotKeys is off
+// there are none.
+func (m *Middleware) HotKeys(n int, names bool) hotkeys.Report {
+	c := m.current.Load()
+	var all []string
+	for _, s := range c.servers {
+		all = append(all, s.Name)
+	}
+	reads := c.router.ForReads()
+	return m.hot.Report(n, names, stats.Now(), all, func(key []byte) []string {
+		var of []string
+		for _, s := range reads.Replicas(key, nil) {
+			of = append(of, all[s])
+		}
+		return of
+	})
 }

@@ -1,3 +1,15 @@
+// Package model computes, from the measurements of a window, the utilization of each part of the middleware, which part
+// saturates first, and at which rate of requests. It is pure: no clock, no socket, no metric.
+//
+// The parts are the processor (which the net stage, the workers and the replies share), the workers, and each server.
+// The formulas are those of operational analysis, which hold for every system that can be observed, whatever its
+// distributions: P. J. Denning and J. P. Buzen, "The operational analysis of queueing network models", ACM Computing
+// Surveys 10 (1978); R. Jain, "The Art of Computer Systems Performance Analysis" (1991), chapters 31 and 33. Two
+// formulas are models, and their comments say so: the utilization of a server, which is seen from outside, and the wait
+// of an M/M/m queue.
+//
+// Symbols: T length of the window, s; X throughput, requests/s; U utilization, 0 to 1; R time at a part, s; N mean
+// number of requests there.
 package model
 
 // Little returns the mean number of requests at a part, by Little's law:
@@ -69,4 +81,33 @@ func ratio(a, b float64) float64 {
 		return 0
 	}
 	return a / b
+}
+
+// ErlangC returns A. K. Erlang's C formula: the probability that all m servers are busy, in a system where a request
+// that finds no free server waits. a < m is the offered traffic, arrival rate times service time, in servers. idle is 1
+// - a/m; close to 0, a caller that knows the rates can compute it more exactly than from a.
+//
+//	C = (a^m/m!) (m/(m-a)) / (sum of a^k/k! for k = 0..m-1, + (a^m/m!) (m/(m-a)))
+//	  = B / (idle + (1-idle) B)
+//
+// (R. Jain, "The Art of Computer Systems Performance Analysis" (1991), section 31.4; L. Kleinrock, "Queueing Systems"
+// volume 1 (1975), section 3.5.)
+func ErlangC(a float64, m int, idle float64) float64 {
+	b := erlangB(a, m)
+	return b / (idle + (1-idle)*b)
+}
+
+// erlangB returns Erlang's B formula: the probability that all m servers are busy, in a system where a request that
+// finds no free server is lost:
+//
+//	B(0) = 1, B(k) = a B(k-1) / (k + a B(k-1))
+//
+// The recurrence (D. L. Jagerman, "Some properties of the Erlang loss function", Bell System Technical Journal 53
+// (1974)) only adds and multiplies positive numbers, so there is no overflow and no cancellation.
+func erlangB(a float64, m int) float64 {
+	b := 1.0
+	for k := 1; k <= m; k++ {
+		b = a * b / (float64(k) + a*b)
+	}
+	return b
 }

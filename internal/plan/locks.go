@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 
+	"mcmw/internal/keylock"
 	"mcmw/internal/protocol"
 	"mcmw/internal/route"
 )
@@ -190,4 +191,29 @@ func (p *Planner) suspectOf(servers []int) int {
 		}
 	}
 	return -1
+}
+
+// stripeSet is a set of key-lock stripes. Its zero value is empty.
+type stripeSet struct {
+	bits    [keylock.Stripes / 64]uint64
+	members []uint32
+}
+
+// clear removes all members.
+func (s *stripeSet) clear() {
+	for _, m := range s.members {
+		s.bits[m/64] = 0
+	}
+	s.members = s.members[:0]
+}
+
+// has reports whether stripe is a member.
+func (s *stripeSet) has(stripe uint32) bool { return s.bits[stripe/64]&(1<<(stripe%64)) != 0 }
+
+// add makes stripe a member.
+func (s *stripeSet) add(stripe uint32) {
+	if !s.has(stripe) {
+		s.bits[stripe/64] |= 1 << (stripe % 64)
+		s.members = append(s.members, stripe)
+	}
 }

@@ -100,7 +100,7 @@ type readExtra struct {
 	warms  bool
 	before span
 	// ownToken: a server that is not the first of its key has shown a cas of its own. byFirst: only first servers may
-	// answer it. See token.go.
+	// answer it. See versions.go.
 	ownToken, byFirst bool
 	// all has the allKeys keys of which Keys is the first portion; nil if Keys is all of them.
 	all     []byte

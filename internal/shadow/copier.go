@@ -2,8 +2,11 @@ package shadow
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"mcmw/internal/follow"
 	"mcmw/internal/protocol"
@@ -276,3 +279,50 @@ func (c *Copier) HandOver() {
 		}
 	}
 }
+
+// answer is what a reply to a read says about a key.
+type answer struct {
+	held  bool
+	sum   uint64 // of the value, if hasValue
+	flags uint32 // if hasFlags
+	// hasValue, hasFlags: the reply shows the value, the flags.
+	hasValue, hasFlags bool
+	// unclear: it shows an item that one client has to renew, so other clients get another answer.
+	unclear bool
+}
+
+// answerOf returns what a VALUE, or a reply to an mg, says. flags: the request asked for the flags.
+func answerOf(element []byte, flags bool) answer {
+	it, held := protocol.DecodeItem(element)
+	a := answer{held: held, flags: it.Flags, hasFlags: held && flags, hasValue: it.Data != nil, unclear: it.Stale ||
+		it.Won}
+	if a.hasValue {
+		a.sum = xxhash.Sum64(bytes.TrimSuffix(it.Data, []byte(protocol.CRLF)))
+	}
+	return a
+}
+
+// equal reports whether a and b say the same about everything that both show.
+func (a answer) equal(b answer) bool {
+	return a.held == b.held && (!a.hasValue || !b.hasValue || a.sum == b.sum) &&
+		(!a.hasFlags || !b.hasFlags || a.flags == b.flags)
+}
+
+// digest returns a hash that is the same for equal answers that show the same fields.
+func (a answer) digest() uint64 { return a.sum ^ uint64(a.flags)*0x9e3779b97f4a7c15 }
+
+// hash returns the hash that decides whether a key is in a share. It is independent of the hashes that place keys on
+// servers, so that all servers' keys are copied equally often.
+func hash(key []byte) uint64 {
+	h := xxhash.Sum64(key) ^ 0x9e3779b97f4a7c15
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}
+
+// limit returns the limit of a share, 0 to 1: a key is in the share if the upper 63 bits of its hash are below the
+// limit.
+func limit(share float64) uint64 { return uint64(math.Ldexp(share, 63)) }
+
+// In reports whether requests for key, as servers know it, are copied if this share of the keys is copied.
+func In(key []byte, share float64) bool { return hash(key)>>1 < limit(share) }
