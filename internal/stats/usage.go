@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"hash/maphash"
-	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -38,8 +36,9 @@ type Usage struct {
 
 	mu      sync.Mutex
 	routeOf func(key []byte) string // guarded by mu, as all below; nil: all keys have DefaultRoute
-	routes  map[string]*RouteUse
-	users   map[string]*Use
+	routes  map[string]*routeUse
+	others  *routeUse // of DefaultRoute, one of routes
+	users   map[string]*userUse
 	recent  recent
 }
 
@@ -49,12 +48,19 @@ type RouteUse struct {
 	Times Histogram // response times
 }
 
+// routeUse is the use of a route: since the start, and recently.
+type routeUse struct {
+	RouteUse
+	recent Use
+}
+
+// userUse is routeUse of a user.
+type userUse struct{ Use, recent Use }
+
 // recent is the use that is halved every halfLife, of prefixes only of those that a sketch finds to be used most.
 type recent struct {
 	sketch   *hotkeys.Sketch
 	prefixes [hotkeys.Counters]Use // by counter of sketch
-	routes   map[string]*Use
-	users    map[string]*Use
 	all      Use
 	// The uses describe the time until halved, weighted, for before ns, and the time from then on; ns as Now.
 	halved, before int64
@@ -64,10 +70,8 @@ type recent struct {
 func NewUsage(delimiter string) *Usage {
 	return &Usage{
 		delimiter: delimiter, tracked: tracked{seed: maphash.MakeSeed()},
-		routes: map[string]*RouteUse{}, users: map[string]*Use{},
-		recent: recent{
-			sketch: hotkeys.NewSketch(halfLife), routes: map[string]*Use{}, users: map[string]*Use{}, halved: Now(),
-		},
+		users:  map[string]*userUse{},
+		recent: recent{sketch: hotkeys.NewSketch(halfLife), halved: Now()},
 	}
 }
 
@@ -79,14 +83,14 @@ func (u *Usage) setRoutes(routes []Route, of func(key []byte) string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	before := u.routes
-	u.routes, u.routeOf = map[string]*RouteUse{}, of
+	u.routes, u.routeOf = map[string]*routeUse{}, of
 	for _, r := range append([]Route{{}}, routes...) {
 		name := cmp.Or(r.Prefix, DefaultRoute)
 		if u.routes[name] = before[name]; u.routes[name] == nil {
-			u.routes[name] = &RouteUse{}
+			u.routes[name] = &routeUse{}
 		}
 	}
-	maps.DeleteFunc(u.recent.routes, func(name string, _ *Use) bool { return u.routes[name] == nil })
+	u.others = u.routes[DefaultRoute]
 }
 
 // Add counts use, of one request for key by user, for all that the sample stands for. user is "" without a login. now
@@ -117,12 +121,17 @@ func (u *Usage) Missed(key []byte, user string, n uint64, since, now int64) {
 }
 
 // addOf adds use to that of user, of the prefix of key, and of its route, which it returns; mu is held.
-func (u *Usage) addOf(key []byte, user string, use *Use, now int64) *RouteUse {
-	u.recent.halve(now)
+func (u *Usage) addOf(key []byte, user string, use *Use, now int64) *routeUse {
+	u.halve(now)
 	add(&u.recent.all, use)
 	if user != "" {
-		addTo(u.users, user, use)
-		addTo(u.recent.users, user, use)
+		by := u.users[user]
+		if by == nil {
+			by = &userUse{}
+			u.users[user] = by
+		}
+		add(&by.Use, use)
+		add(&by.recent, use)
 	}
 	if u.delimiter != "" {
 		end := 0
@@ -131,24 +140,13 @@ func (u *Usage) addOf(key []byte, user string, use *Use, now int64) *RouteUse {
 		}
 		u.recent.addPrefix(key[:end], use, now)
 	}
-	name := DefaultRoute
+	r := u.others
 	if u.routeOf != nil {
-		name = cmp.Or(u.routeOf(key), DefaultRoute)
+		r = cmp.Or(u.routes[u.routeOf(key)], u.others)
 	}
-	if u.routes[name] == nil {
-		name = DefaultRoute
-	}
-	addTo(u.recent.routes, name, use)
-	add(&u.routes[name].Use, use)
-	return u.routes[name]
-}
-
-// addTo adds use to that of name in uses.
-func addTo(uses map[string]*Use, name string, use *Use) {
-	if uses[name] == nil {
-		uses[name] = &Use{}
-	}
-	add(uses[name], use)
+	add(&r.Use, use)
+	add(&r.recent, use)
+	return r
 }
 
 // addPrefix adds use to that of prefix, "" for keys without one.
@@ -169,8 +167,9 @@ func (p *recent) addPrefix(prefix []byte, use *Use, now int64) {
 	add(&p.prefixes[counter], use)
 }
 
-// halve halves the uses once for each half-life that has passed at now, as Now.
-func (p *recent) halve(now int64) {
+// halve halves the recent uses once for each half-life that has passed at now, as Now.
+func (u *Usage) halve(now int64) {
+	p := &u.recent
 	lives := (now - p.halved) / int64(halfLife)
 	if lives <= 0 {
 		return
@@ -182,10 +181,11 @@ func (p *recent) halve(now int64) {
 		for i := range p.prefixes {
 			p.prefixes[i].halve()
 		}
-		for _, uses := range []map[string]*Use{p.routes, p.users} {
-			for _, use := range uses {
-				use.halve()
-			}
+		for _, r := range u.routes {
+			r.recent.halve()
+		}
+		for _, by := range u.users {
+			by.recent.halve()
 		}
 	}
 }
@@ -214,32 +214,28 @@ type RecentUse struct {
 func (u *Usage) Recent(n int, now int64) RecentUse {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.halve(now)
 	p := &u.recent
-	p.halve(now)
-	r := RecentUse{
-		Seconds: float64(p.before+now-p.halved) / float64(time.Second), Users: mostUsed(maps.All(p.users)), All: p.all,
-	}
-	if len(u.routes) > 1 {
-		r.Routes = mostUsed(maps.All(p.routes))
-	}
-	r.Prefixes = mostUsed(func(yield func(string, *Use) bool) {
-		for counter, name := range p.sketch.Counted() {
-			if !yield(name, &p.prefixes[counter]) {
-				return
-			}
+	r := RecentUse{Seconds: float64(p.before+now-p.halved) / float64(time.Second), All: p.all}
+	for name, route := range u.routes {
+		if len(u.routes) > 1 {
+			r.Routes = append(r.Routes, NamedUse{name, route.recent})
 		}
-	})
+	}
+	for name, by := range u.users {
+		r.Users = append(r.Users, NamedUse{name, by.recent})
+	}
+	for counter, name := range p.sketch.Counted() {
+		r.Prefixes = append(r.Prefixes, NamedUse{name, p.prefixes[counter]})
+	}
+	r.Routes, r.Users, r.Prefixes = mostUsed(r.Routes), mostUsed(r.Users), mostUsed(r.Prefixes)
 	r.Prefixes = r.Prefixes[:min(n, len(r.Prefixes))]
 	return r
 }
 
-// mostUsed returns the uses that have requests, those with the most first.
-func mostUsed(uses iter.Seq2[string, *Use]) (list []NamedUse) {
-	for name, use := range uses {
-		if use.Requests > 0 {
-			list = append(list, NamedUse{name, *use})
-		}
-	}
+// mostUsed returns the uses that have requests, those with the most first. It changes list.
+func mostUsed(list []NamedUse) []NamedUse {
+	list = slices.DeleteFunc(list, func(use NamedUse) bool { return use.Requests == 0 })
 	slices.SortFunc(list, func(a, b NamedUse) int {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), strings.Compare(a.Name, b.Name))
 	})
@@ -264,7 +260,7 @@ func (u *Usage) Snapshot() UsageSnapshot {
 		s.Routes[name] = RouteUse{r.Use, r.Times.Plus(&Histogram{})}
 	}
 	for name, use := range u.users {
-		s.Users[name] = *use
+		s.Users[name] = use.Use
 	}
 	return s
 }
