@@ -205,6 +205,27 @@ func (d *draft) fields(n *yaml.Node) []field {
 	return all
 }
 
+// fieldsOf returns the keys of the mapping that is f's value; none if f is not given.
+func (d *draft) fieldsOf(f field) []field {
+	if f.key == nil {
+		return nil
+	}
+	return d.fields(f.value)
+}
+
+// known returns those of fields that have one of these keys, by key, and refuses the others.
+func (d *draft) known(fields []field, keys ...string) map[string]field {
+	known := map[string]field{}
+	for _, f := range fields {
+		if slices.Contains(keys, f.key.Value) {
+			known[f.key.Value] = f
+		} else {
+			d.refuseKey(f.key, "mcmw has no equivalent")
+		}
+	}
+	return known
+}
+
 // texts returns the texts of the list n, the value of key.
 func (d *draft) texts(key, n *yaml.Node) []string {
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {

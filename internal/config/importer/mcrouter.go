@@ -249,17 +249,8 @@ func (m *mcrouter) prefixed(routes field) (trees []field) {
 		trees = m.fields(routes.value)
 	} else {
 		for _, n := range routes.value.Content {
-			var names, route field
-			for _, f := range m.fields(userinput.Resolve(n)) {
-				switch f.key.Value {
-				case "aliases":
-					names = f
-				case "route":
-					route = f
-				default:
-					m.refuseKey(f.key, "mcmw has no equivalent")
-				}
-			}
+			given := m.known(m.fields(userinput.Resolve(n)), "aliases", "route")
+			names, route := given["aliases"], given["route"]
 			if names.key == nil || route.key == nil {
 				m.refuse(n, "routes: accepted: entries with \"aliases\" and a \"route\"")
 				return nil
@@ -362,23 +353,14 @@ func (m *mcrouter) pair(n *yaml.Node, name string, first, second *yaml.Node) (a,
 // failover translates a route that uses another route while its servers fail. The pool of that route becomes the
 // gutter.
 func (m *mcrouter) failover(n *yaml.Node, arguments []field) (w way, ok bool) {
-	var normal, instead *yaml.Node
-	seconds := failoverTime
-	ok = true
-	for _, f := range arguments {
-		switch f.key.Value {
-		case "normal":
-			normal = f.value
-		case "failover":
-			instead = f.value
-			if f.value.Kind == yaml.SequenceNode && len(f.value.Content) == 1 {
-				instead = f.value.Content[0]
-			}
-		case "failover_exptime":
-			seconds, ok = m.number(f)
-		default:
-			m.refuseKey(f.key, "mcmw has no equivalent")
-		}
+	given := m.known(arguments, "normal", "failover", "failover_exptime")
+	normal, instead := given["normal"].value, given["failover"].value
+	if instead != nil && instead.Kind == yaml.SequenceNode && len(instead.Content) == 1 {
+		instead = instead.Content[0]
+	}
+	seconds, ok := failoverTime, true
+	if f := given["failover_exptime"]; f.key != nil {
+		seconds, ok = m.number(f)
 	}
 	if normal == nil || instead == nil || instead.Kind == yaml.SequenceNode {
 		m.refuse(n, "%s: accepted: one route as \"normal\" and one as \"failover\"", failoverRoute)
@@ -438,25 +420,17 @@ func (m *mcrouter) moving(n *yaml.Node, name string, arguments []field) (w way, 
 
 // prefixes translates a choice by the prefix of the key. In mcrouter and in mcmw the longest matching prefix counts.
 func (m *mcrouter) prefixes(n *yaml.Node, arguments []field) (choices []choice, ok bool) {
-	var wildcard *yaml.Node
+	given := m.known(arguments, "wildcard", "policies")
 	ok = true
-	for _, f := range arguments {
-		switch f.key.Value {
-		case "wildcard":
-			wildcard = f.value
-		case "policies":
-			for _, policy := range m.fields(f.value) {
-				w, valid := m.way(policy.value)
-				if policy.key.Value == "" {
-					m.refuse(policy.key, "%s: an empty prefix; accepted: \"wildcard\" for all other keys", prefixRoute)
-					valid = false
-				}
-				choices, ok = append(choices, choice{policy.key.Value, w}), ok && valid
-			}
-		default:
-			m.refuseKey(f.key, "mcmw has no equivalent")
+	for _, policy := range m.fieldsOf(given["policies"]) {
+		w, valid := m.way(policy.value)
+		if policy.key.Value == "" {
+			m.refuse(policy.key, "%s: an empty prefix; accepted: \"wildcard\" for all other keys", prefixRoute)
+			valid = false
 		}
+		choices, ok = append(choices, choice{policy.key.Value, w}), ok && valid
 	}
+	wildcard := given["wildcard"].value
 	if wildcard == nil {
 		m.refuse(n, "%s: no \"wildcard\", so other keys have no servers; accepted: a route with a \"wildcard\"",
 			prefixRoute)

@@ -33,20 +33,15 @@ type operation struct {
 func (m *mcrouter) operations(n *yaml.Node, name string, arguments []field) (w way, ok bool) {
 	var byDefault *usage
 	var chosen []operation
+	given := m.known(arguments, "default_policy", "operation_policies")
 	ok = true
-	for _, f := range arguments {
-		switch f.key.Value {
-		case "default_policy":
-			use, valid := m.leaf(f.value)
-			byDefault, ok = &use, ok && valid
-		case "operation_policies":
-			for _, command := range m.fields(f.value) {
-				use, valid := m.leaf(command.value)
-				chosen, ok = append(chosen, operation{command.key, use}), ok && valid
-			}
-		default:
-			m.refuseKey(f.key, "mcmw has no equivalent")
-		}
+	if f := given["default_policy"]; f.key != nil {
+		use, valid := m.leaf(f.value)
+		byDefault, ok = &use, valid
+	}
+	for _, command := range m.fieldsOf(given["operation_policies"]) {
+		use, valid := m.leaf(command.value)
+		chosen, ok = append(chosen, operation{command.key, use}), ok && valid
 	}
 	if !ok {
 		return way{}, false
