@@ -8,7 +8,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"sync"
 	"time"
 
 	"mcmw/internal/backend"
@@ -218,9 +217,8 @@ func (e NotYet) Error() string { return e.Why.Error() }
 
 // leaves reports whether s, which is still in q, is to leave it by m.options. applying is held.
 func (m *Middleware) leaves(q *pool, s *route.Server) bool {
-	pools := m.options.Pools
-	at := slices.IndexFunc(pools, func(p PoolOptions) bool { return p.Name == q.name })
-	return at >= 0 && !slices.ContainsFunc(pools[at].Servers, func(t route.Server) bool {
+	at := m.options.number(q.name)
+	return at >= 0 && !slices.ContainsFunc(m.options.Pools[at].Servers, func(t route.Server) bool {
 		return t.Name == s.Name || t.Addr == s.Addr
 	})
 }
@@ -364,11 +362,7 @@ func (m *Middleware) beginPools(ctx context.Context, next *core) {
 
 // reach tries to connect to all servers at the same time. A server that can't be reached is down afterwards.
 func reach(ctx context.Context, servers []*backend.Server) {
-	var reaching sync.WaitGroup
-	for _, s := range servers {
-		reaching.Go(func() { _ = s.Reach(ctx) })
-	}
-	reaching.Wait()
+	each(servers, func(s *backend.Server) { _ = s.Reach(ctx) })
 }
 
 // place records the placement of p on servers; changing: it is not fully applied yet.

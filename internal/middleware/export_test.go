@@ -94,7 +94,7 @@ func (m *Middleware) RespectsMarks(pool string) bool {
 	m.applying.Lock()
 	defer m.applying.Unlock()
 	c := m.current.Load()
-	return c.pools[c.named(pool)].records.RespectsMarks()
+	return c.pools[c.options.number(pool)].records.RespectsMarks()
 }
 
 // Advance puts the clock of migrations forward, and makes them enter their phases.

@@ -131,7 +131,7 @@ func (c *core) reroutingOf(a routesChange, phase route.Phase) *rerouting {
 	}
 	r := &rerouting{course: course{phase: phase}, from: a.From, gutters: map[string]route.Standin{}, phased: true}
 	for pool, gutter := range a.Gutters {
-		if c.named(pool) < 0 || gutter.Pool != "" && c.named(gutter.Pool) < 0 {
+		if c.options.number(pool) < 0 || gutter.Pool != "" && c.options.number(gutter.Pool) < 0 {
 			return nil
 		}
 		r.gutters[pool] = gutter

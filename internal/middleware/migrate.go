@@ -21,10 +21,7 @@ func (m *Middleware) clock() time.Time { return time.Now().Add(time.Duration(m.a
 
 // moves returns o's migrations in their present phases, in the order of their starts.
 func (m *Middleware) moves(o *Options) []route.Move {
-	pools, now := o.Pools, m.clock()
-	number := func(name string) int {
-		return slices.IndexFunc(pools, func(p PoolOptions) bool { return p.Name == name })
-	}
+	now := m.clock()
 	sorted := slices.SortedFunc(slices.Values(o.Migrations), func(a, b Migration) int {
 		return a.Start.Compare(b.Start)
 	})
@@ -37,10 +34,9 @@ func (m *Middleware) moves(o *Options) []route.Move {
 		if phase == route.MigrationWarmUp && !done(m.copied.of(g.name()).cleaned) {
 			phase = route.MigrationCopy // like warm-up, but the new pool is not read
 		}
-		from := number(g.From)
+		from := o.number(g.From)
 		moves = append(moves, route.Move{
-			From: from, To: number(g.To), Phase: phase, Missed: g.Missed,
-			Cold: g.cold(pools[from].Servers),
+			From: from, To: o.number(g.To), Phase: phase, Missed: g.Missed, Cold: g.cold(o.Pools[from].Servers),
 		})
 	}
 	return moves
@@ -191,7 +187,7 @@ func (m *Middleware) cleanTarget(g *Migration) {
 	c := m.current.Load()
 	used := m.usedUntil(g)
 	phase, _, _ := g.Phase(m.clock(), c.options.ChangeStep)
-	from, to := c.named(g.From), c.named(g.To)
+	from, to := c.options.number(g.From), c.options.number(g.To)
 	if phase >= route.MigrationDone || from < 0 || to < 0 || g.inside() ||
 		m.clock().Before(used) { // enterPhases calls cleanTarget again
 		return
@@ -220,11 +216,6 @@ func (m *Middleware) cleanTarget(g *Migration) {
 		cleaned := m.clean(cleaning)
 		m.copied.change(g.name(), func(s *copyState) { s.cleaned = cleaned })
 	}
-}
-
-// named returns the index of the pool called name; -1: there is none.
-func (c *core) named(name string) int {
-	return slices.IndexFunc(c.pools, func(p *pool) bool { return p.name == name })
 }
 
 // copies has the state of copying for each migration, by its name.
@@ -334,7 +325,7 @@ func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
 // recall reads from the servers how far the copying for g came, which has ended.
 func (m *Middleware) recall(ctx context.Context, g *Migration) {
 	c := m.current.Load()
-	from := c.named(g.From)
+	from := c.options.number(g.From)
 	m.copied.change(g.name(), func(s *copyState) { s.Name = g.name() })
 	m.background.Go(func() {
 		if p, ok := sweep.RecallProgress(ctx, c.pools[from].servers, g.name()); ok {
@@ -351,7 +342,7 @@ func (m *Middleware) copier(g *Migration) (*sweep.Copier, *sweep.Missing) {
 		<-cleaned
 	}
 	c := m.current.Load()
-	from, to := c.named(g.From), c.named(g.To)
+	from, to := c.options.number(g.From), c.options.number(g.To)
 	if from < 0 || to < 0 {
 		return nil, nil
 	}
@@ -415,7 +406,7 @@ const (
 // sampleWarmUp records the count of reads in g's new pool, so that the counts of the last minute are known.
 func (m *Middleware) sampleWarmUp(g *Migration) {
 	c := m.current.Load()
-	from := c.named(g.From)
+	from := c.options.number(g.From)
 	if !g.Missed || from < 0 {
 		return
 	}
@@ -448,7 +439,7 @@ func (m *Middleware) migrations(c *core) []stats.Migration {
 		if s.Rate > 0 && !s.Complete {
 			s.Remaining = time.Duration(float64(s.Items-min(s.Items, s.Listed)) / s.Rate * float64(time.Second))
 		}
-		if from := c.named(g.From); g.Missed && from >= 0 {
+		if from := c.options.number(g.From); g.Missed && from >= 0 {
 			s.Read = c.pools[from].warming.Load()
 			if len(progress.samples) > 0 {
 				s.Recent = s.Read.Since(progress.samples[0].reads)

@@ -183,14 +183,17 @@ func (o *Options) hotAge() time.Duration {
 	return min(o.HotAge, hotkeys.MaxAge)
 }
 
+// number returns the index of the pool called name; -1: there is none.
+func (o *Options) number(name string) int {
+	return slices.IndexFunc(o.Pools, func(p PoolOptions) bool { return p.Name == name })
+}
+
 // poolNamed returns the settings of the pool called name; the zero value if there is none.
-func (o *Options) poolNamed(name string) PoolOptions {
-	for _, p := range o.Pools {
-		if p.Name == name {
-			return p
-		}
+func (o *Options) poolNamed(name string) (p PoolOptions) {
+	if i := o.number(name); i >= 0 {
+		p = o.Pools[i]
 	}
-	return PoolOptions{}
+	return p
 }
 
 // otherFiles is the number of open files that the process may need in addition to connections to clients and servers:

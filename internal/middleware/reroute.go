@@ -309,7 +309,7 @@ func (c *core) routesBefore() *rerouting {
 		for _, old := range append([]marker.Placement{newest.Placement}, newest.Previous...) {
 			if old.Share != nil && !old.Share.Equal(p.share) {
 				if gutter := old.Share.Own().Gutter; gutter != p.share.Own().Gutter || gutter.Pool != "" {
-					if c.named(gutter.Pool) < 0 {
+					if c.options.number(gutter.Pool) < 0 {
 						gutter = route.Standin{}
 					}
 					r.gutters[p.name] = gutter

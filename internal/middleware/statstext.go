@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"mcmw/internal/backend"
 	"mcmw/internal/hotkeys"
 	"mcmw/internal/protocol"
 	"mcmw/internal/stats"
@@ -134,7 +135,6 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 // AskServers asks all servers at the same time for their statistics, until ctx ends, and returns the answers by the
 // servers' names. A server that does not answer is left out.
 func (m *Middleware) AskServers(ctx context.Context) map[string]stats.Memcached {
-	var wg sync.WaitGroup
 	var mu sync.Mutex // guards answers
 	answers := map[string]stats.Memcached{}
 	c := m.current.Load()
@@ -142,16 +142,13 @@ func (m *Middleware) AskServers(ctx context.Context) map[string]stats.Memcached 
 	for _, s := range c.shadows {
 		servers = append(servers, s.inner.current.Load().servers...)
 	}
-	for _, s := range servers {
-		wg.Go(func() {
-			if answer, err := s.Ask(ctx); err == nil {
-				mu.Lock()
-				defer mu.Unlock()
-				answers[s.Name] = answer
-			}
-		})
-	}
-	wg.Wait()
+	each(servers, func(s *backend.Server) {
+		if answer, err := s.Ask(ctx); err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			answers[s.Name] = answer
+		}
+	})
 	return answers
 }
 

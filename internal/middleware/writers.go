@@ -163,25 +163,18 @@ func ackOfBoth(p, q *pool) replica.Ack {
 func (p *pool) haveVersions(ctx context.Context) bool {
 	var mu sync.Mutex // guards both lists
 	var with, without []string
-	var asking sync.WaitGroup
-	for _, server := range p.servers {
-		if server.Down() {
-			continue
+	p.each(func(server *backend.Server) {
+		has, err := server.HasVersions(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err != nil:
+		case has:
+			with = append(with, server.Name)
+		default:
+			without = append(without, server.Name)
 		}
-		asking.Go(func() {
-			has, err := server.HasVersions(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err != nil:
-			case has:
-				with = append(with, server.Name)
-			default:
-				without = append(without, server.Name)
-			}
-		})
-	}
-	asking.Wait()
+	})
 	if len(without) > 0 && (p.router.N() > 1 || p.migrates) && p.options.Writers != WritersOne {
 		p.log.Warn("some servers are a memcached before 1.6.27, or run with -C: with another mcmw in front of them, "+
 			"replicas would stay different and increments "+
