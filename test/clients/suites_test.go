@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -27,7 +28,7 @@ type suite struct {
 	sources, port string
 	command       []string // PORT is the server's
 	failed        *regexp.Regexp
-	passed        *regexp.Regexp
+	ran           *regexp.Regexp    // what the output has if the tests were run
 	exceptions    map[string]string // a test -> why it may fail
 }
 
@@ -82,12 +83,26 @@ func (s *suite) failedTests(t *testing.T, addr string) map[string]bool {
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOWORK=off", "CARGO_TARGET_DIR="+built("rust-suite"))
 	out, err := cmd.CombinedOutput()
-	require.Regexp(t, s.passed, string(out), "%v; `.ci/deps clients` installs the suites", err)
+	require.Regexp(t, s.ran, string(out), "%v; `.ci/deps clients` installs the suites", err)
 	names := map[string]bool{}
 	for _, match := range s.failed.FindAllStringSubmatch(string(out), -1) {
 		names[match[1]] = true
 	}
 	return names
+}
+
+// alwaysFail returns the tests that fail in each of some runs. On a busy machine some fail on every server now and
+// then: gomemcache's flush on a connection whose reply they don't await, and touch items less than a second before
+// their end.
+func (s *suite) alwaysFail(t *testing.T, addr string) map[string]bool {
+	t.Helper()
+	const runs = 4
+	failed := s.failedTests(t, addr)
+	for n := 1; n < runs && len(failed) > 0; n++ {
+		again := s.failedTests(t, addr)
+		maps.DeleteFunc(failed, func(name string, _ bool) bool { return !again[name] })
+	}
+	return failed
 }
 
 // What fails on memcached itself is not compared.
@@ -100,7 +115,7 @@ func TestTheirOwnSuitesFailNoMoreThanOnMemcached(t *testing.T) {
 				"-q", "-p", "no:cacheprovider", "-W", "ignore",
 				"pymemcache/test/test_integration.py", "--server", "127.0.0.1", "--port", "PORT",
 			},
-			failed: failedPython, passed: regexp.MustCompile(`[1-9]\d* passed`),
+			failed: failedPython, ran: regexp.MustCompile(`[1-9]\d* passed`),
 			exceptions: map[string]string{"test_misc[": "it calls stats cachedump, which is refused: a key could " +
 				"forge the end of the reply"},
 		},
@@ -108,7 +123,7 @@ func TestTheirOwnSuitesFailNoMoreThanOnMemcached(t *testing.T) {
 			name: "gomemcache", sources: moduleDir(t, "github.com/bradfitz/gomemcache"), port: "11211",
 			// these start a memcached of their own
 			command: []string{"go", "test", "-count=1", "-v", "-skip", "TestUnixSocket|TestTLS", "./memcache"},
-			failed:  failedGo, passed: regexp.MustCompile(`--- PASS: TestLocalhost`),
+			failed:  failedGo, ran: regexp.MustCompile(`--- (PASS|FAIL): TestLocalhost`),
 		},
 		{
 			name: "memcache-rust", sources: crateDir(t, "memcache-0.21.0"), port: "12345",
@@ -116,13 +131,13 @@ func TestTheirOwnSuitesFailNoMoreThanOnMemcached(t *testing.T) {
 				"cargo", "test", "--no-default-features", "--no-fail-fast", "--test", "test_ascii", "--",
 				"--test-threads=1",
 			},
-			failed: failedRust, passed: regexp.MustCompile(`[1-9]\d* passed`),
+			failed: failedRust, ran: regexp.MustCompile(`[1-9]\d* passed`),
 		},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			control := s.failedTests(t, mctest.StartNewMemcached(t).Addr())
 			m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(mctest.StartNewMemcacheds(t, 2)...)})
-			for name := range s.failedTests(t, m.Addr()) {
+			for name := range s.alwaysFail(t, m.Addr()) {
 				if reason := s.exceptions[name]; reason != "" {
 					t.Logf("%s: %s", name, reason)
 					continue
