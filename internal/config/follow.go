@@ -70,6 +70,8 @@ func setFollow(c *Config, v given) error {
 		return errors.New("has no key \"pool\"")
 	case !slices.Contains(followWords, f.What):
 		return fmt.Errorf("has the key \"what\" with %q", f.What)
+	case slices.ContainsFunc(c.follows, func(g followValue) bool { return g.Pool == f.Pool }):
+		return fmt.Errorf("has the pool %q twice", f.Pool)
 	case f.Doubt != doubtReport && f.Doubt != doubtFlush:
 		return fmt.Errorf("has the key \"doubt\" with %q", f.Doubt)
 	}

@@ -231,7 +231,7 @@ func (c *Config) checkMigrations() Problems {
 	}
 	var pools []middleware.PoolOptions
 	for _, p := range c.pools {
-		if c.shadowTo(p.name) != nil || c.isFollower(p.name) {
+		if c.isAside(p.name) {
 			continue
 		}
 		var servers []route.Server // if all are known

@@ -318,7 +318,7 @@ func (c *Config) checkTogether() []error {
 	o.Follows = c.followOptions(func(name string) middleware.PoolOptions {
 		return middleware.PoolOptions{Pool: route.Pool{Name: name}}
 	})
-	return append(o.CheckTogether(), o.CheckFollows()...)
+	return o.CheckTogether()
 }
 
 // Notes say what an operator might not expect of this valid configuration.
@@ -363,7 +363,8 @@ func (c *Config) With(servers []route.Server) middleware.Options {
 		all[p.name] = pool
 		if s := c.shadowTo(p.name); s != nil {
 			o.Shadows = append(o.Shadows, middleware.ShadowOptions{Of: s.Of, To: pool, Options: s.options()})
-		} else if !c.isFollower(p.name) {
+		}
+		if !c.isAside(p.name) {
 			o.Pools = append(o.Pools, pool)
 		}
 	}
@@ -384,6 +385,9 @@ func (p *pool) options(servers []route.Server) middleware.PoolOptions {
 		ServerAuthFile: d.Security.ServerAuthFile, ServerOptions: d.ServerOptions,
 	}
 }
+
+// isAside reports whether the pool called name serves no clients: it is a shadow, or follows another pool.
+func (c *Config) isAside(name string) bool { return c.shadowTo(name) != nil || c.isFollower(name) }
 
 // Router returns the placement of keys on the servers that were found for AllLookups.
 func (c *Config) Router(servers []route.Server) (*route.Router, error) {

@@ -1,7 +1,6 @@
 package middleware
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"mcmw/internal/backend"
 	"mcmw/internal/follow"
 	"mcmw/internal/protocol"
-	"mcmw/internal/refusal"
 	"mcmw/internal/request"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
@@ -44,40 +42,6 @@ type follower struct {
 	// Guarded by Middleware.applying.
 	stop  context.CancelFunc // nil until it is started
 	ended chan struct{}      // closed when nothing of it runs; nil until it is started
-}
-
-// CheckFollows returns a *refusal.Error for each following pool of o that can't follow.
-func (o *Options) CheckFollows() (refused []error) {
-	used := map[string]string{}
-	for _, r := range append([]route.Prefix{{Pool: o.Routes.Default, Reads: o.Routes.Reads}}, o.Routes.Prefixes...) {
-		used[r.Pool], used[r.Reads] = "has a route", "has a route"
-	}
-	for _, g := range o.Migrations {
-		used[g.From], used[g.To] = "has a migration", "has a migration"
-	}
-	for _, p := range o.Pools {
-		used[p.Options.Gutter] = "is a gutter"
-	}
-	for _, s := range o.Shadows {
-		used[s.Of], used[s.To.Name] = "has a shadow", "is a shadow"
-	}
-	for _, f := range o.Follows {
-		used[f.Of] = cmp.Or(used[f.Of], "is followed by another one")
-	}
-	for i, f := range o.Follows {
-		name := f.To.Name
-		refuse := func(text string, args ...any) {
-			refused = append(refused, refusal.Of("pools."+f.Of+".follow", text, args...))
-		}
-		if why := used[name]; why != "" {
-			refuse("pool %q %s, so it can't follow; accepted: a pool that only follows", name, why)
-		}
-		same := func(g FollowOptions) bool { return g.Of == f.Of && g.To.Name == name }
-		if slices.ContainsFunc(o.Follows[:i], same) {
-			refuse("pool %q is given twice; accepted: once", name)
-		}
-	}
-	return refused
 }
 
 // followersFor returns the followers of o: the existing one of the same pools, or a new one, which is not started. All

@@ -134,9 +134,6 @@ func (o *Options) validate() error {
 			return err
 		}
 	}
-	if err := errors.Join(o.CheckFollows()...); err != nil {
-		return err
-	}
 	if err := errors.Join(o.CheckTogether()...); err != nil {
 		return err
 	}

@@ -30,6 +30,9 @@ const (
 	readsGutter   // a route sends reads to its gutter
 	hasShadow
 	isShadow
+	hasRoute
+	isFollowed
+	follows
 )
 
 // featureNames are how docs/routes.md calls the features.
@@ -38,7 +41,8 @@ var featureNames = [...]string{
 	largeValues: "`large-values`", migrates: "a migration or warm-up", warmsUp: "a warm-up elsewhere",
 	hasGutter: "a gutter", isGutter: "being a gutter", sharesGutter: "a gutter with other keys",
 	fromItsGutter: "a migration from its gutter", readsGutter: "`reads` from its gutter",
-	hasShadow: "a shadow", isShadow: "being a shadow",
+	hasShadow: "a shadow", isShadow: "being a shadow", hasRoute: "a route", isFollowed: "`follow`",
+	follows: "following another pool",
 }
 
 // apart are the pairs of features that no pool may have, with what is said about the setting that gives it the first.
@@ -48,7 +52,8 @@ var featureNames = [...]string{
 // older than that, and after an outage writes would delete what they find in a gutter. The chunks of a large value are
 // no keys of clients: nothing that copies keys, or moves them, finds them. A pool whose keys have migrated still holds
 // them, without an end: as a gutter of the new pool it would show values from before the migration. A shadow is served
-// by a middleware of its own, which has no other pool.
+// by a middleware of its own, which has no other pool. What follows has servers and connections, and nothing else of a
+// pool.
 var apart = []struct {
 	feature, from feature
 	text          string
@@ -74,7 +79,15 @@ var apart = []struct {
 	{fromItsGutter, hasGutter, `pool {from} is the gutter of pool {pool}; accepted: a pool that is not its gutter`},
 	{hasGutter, isShadow, `the pool, or {gutter}, is a shadow; accepted: pools that are not shadows`},
 	{isGutter, isShadow, `the pool, or {gutter}, is a shadow; accepted: pools that are not shadows`},
+	{follows, hasRoute, `pool {pool} has a route` + onlyFollows},
+	{follows, migrates, `pool {pool} has a migration` + onlyFollows},
+	{follows, isGutter, `pool {pool} is a gutter` + onlyFollows},
+	{follows, hasShadow, `pool {pool} has a shadow` + onlyFollows},
+	{follows, isShadow, `pool {pool} is a shadow` + onlyFollows},
+	{follows, isFollowed, `pool {pool} is followed by another one` + onlyFollows},
 }
+
+const onlyFollows = ", so it can't follow; accepted: a pool that only follows"
 
 // given is a setting that gives a pool a feature. words are what texts about it may name.
 type given struct {
@@ -108,8 +121,9 @@ func (o *Options) features() (all []given) {
 			of = "the default pool's"
 		}
 		for _, pool := range slices.Compact([]string{r.Pool, cmp.Or(r.Reads, r.Pool)}) {
+			give(hasRoute, pool, path)
 			if !r.Strip {
-				break
+				continue
 			}
 			g := gutterOf(pool)
 			give(strips, pool, path, "{prefix}", strconv.Quote(r.Prefix), "{gutter}", strconv.Quote(g))
@@ -145,6 +159,10 @@ func (o *Options) features() (all []given) {
 		path := fmt.Sprintf("shadows[%d]", i)
 		give(hasShadow, s.Of, path)
 		give(isShadow, s.To.Name, path)
+	}
+	for _, f := range o.Follows {
+		give(isFollowed, f.Of, "pools."+f.Of+".follow")
+		give(follows, f.To.Name, "pools."+f.Of+".follow")
 	}
 	return all
 }

@@ -54,6 +54,14 @@ func TestEachPairOfFeaturesThatIsApartIsRefused(t *testing.T) {
 			to := PoolOptions{Pool: route.Pool{Name: "it"}}
 			o.Shadows = append(o.Shadows, ShadowOptions{Of: "other", To: to})
 		},
+		hasRoute: func(o *Options) {
+			o.Routes.Prefixes = append(o.Routes.Prefixes, route.Prefix{Prefix: "h:", Pool: "it"})
+		},
+		isFollowed: func(o *Options) { o.Follows = append(o.Follows, FollowOptions{Of: "it"}) },
+		follows: func(o *Options) {
+			to := PoolOptions{Pool: route.Pool{Name: "it"}}
+			o.Follows, o.Routes.Prefixes = append(o.Follows, FollowOptions{Of: "other", To: to}), nil
+		},
 	}
 	with := func(features ...feature) (texts []string) {
 		var o Options
