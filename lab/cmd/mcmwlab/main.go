@@ -149,7 +149,6 @@ var earlierFlags = map[string]string{
 var (
 	noArguments = arguments(0, 0, "flags only")
 	oneRecord   = arguments(1, 1, "the directory of one record")
-	oneFile     = arguments(1, 1, "one file")
 	someFiles   = arguments(1, -1, "the files of experiments")
 )
 

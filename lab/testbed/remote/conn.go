@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/rpc"
+	"net/rpc/jsonrpc"
+	"os"
 	"os/exec"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,153 +27,89 @@ const (
 
 // Conn is the lab's side of a connection to a host. It is safe for concurrent use.
 type Conn struct {
-	name string // of the host, in errors
-	out  *writer
-	in   io.Closer // closes what out writes to
-	done chan struct{}
-
-	mu       sync.Mutex         // guards the fields below; nothing is written to the connection while it is held
-	next     int                // id of the next request
-	answers  map[int]chan event // take -> ask, by request id; each carries one event
-	programs map[int]*remote    // programs that have not ended; nil once the connection has ended
-	failure  error              // why the connection ended; nil while it is up
+	name    string // of the host, in errors
+	client  *rpc.Client
+	last    atomic.Int64  // id of the last program
+	done    chan struct{} // closed when the connection has ended
+	failure error         // why it has ended; valid once done is closed
 }
 
-// NewConn makes a connection from a command's output (in) and input (out), and returns when the host has sent its
-// hello. explain returns why the connection has ended, given the error of reading in; it may wait for the command's
-// end. Closing out must make in end.
+// NewConn makes a connection from a command's output (in) and input (out), and returns when the host has said its
+// version. explain returns why the connection has ended, given the error of what the host has sent; it may wait for the
+// command's end. Closing out must make in end.
 func NewConn(ctx context.Context, name string, in io.Reader, out io.WriteCloser, explain func(error) error) (*Conn,
 	error,
 ) {
-	c := &Conn{
-		name: name, out: newWriter(out), in: out, done: make(chan struct{}), next: 1,
-		answers: map[int]chan event{}, programs: map[int]*remote{},
-	}
-	greeted := make(chan *hello, 1)
+	c := &Conn{name: name, client: jsonrpc.NewClient(stream{in, out}), done: make(chan struct{})}
+	// It is answered by the end of the connection.
+	end := c.client.Go(service+".Wait", nothing{}, &nothing{}, make(chan *rpc.Call, 1))
 	go func() {
-		first := true
-		err := read(in, func(e event) error {
-			if first != (e.Hello != nil) {
-				return errors.New("its answer is not that of this version of mcmwlab; expected the same version on " +
-					"all hosts")
-			}
-			if first {
-				first = false
-				greeted <- e.Hello
-				return nil
-			}
-			return c.take(e)
-		})
-		c.end(explain(err))
+		<-end.Done
+		err := end.Error
+		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) ||
+			errors.Is(err, syscall.EPIPE) || errors.Is(err, rpc.ErrShutdown) {
+			err = nil // the end of the command explains it
+		}
+		if err != nil {
+			err = fmt.Errorf("its answer is not that of this version of mcmwlab; expected the same version on all "+
+				"hosts (%w)", err)
+		}
+		c.failure = fmt.Errorf("%s: %w", name, explain(err))
+		close(c.done)
 	}()
-	select {
-	case h := <-greeted:
-		if h.Protocol != protocol {
-			c.Close()
-			return nil,
-				fmt.Errorf("%s: its mcmwlab (%s) has another version than this one; expected the same version on all "+
-					"hosts", name, h.Version)
-		}
-		return c, nil
-	case <-c.done:
-		return nil, c.failure
-	case <-ctx.Done():
+	var host Version
+	err := c.call(ctx, "Version", nothing{}, &host)
+	if err == nil && host.Protocol != protocol {
+		err = fmt.Errorf("%s: its mcmwlab (%s) has another version than this one; expected the same version on all "+
+			"hosts", name, host.Mcmwlab)
+	}
+	if err != nil {
 		c.Close()
-		return nil, context.Cause(ctx)
+		return nil, err
 	}
+	return c, nil
 }
 
-// take passes an event to the request or program that it is for.
-func (c *Conn) take(e event) error {
-	c.mu.Lock()
-	p, answer := c.programs[e.ID], c.answers[e.ID]
-	switch {
-	case e.Ended != nil:
-		delete(c.programs, e.ID)
-	case e.Output == nil:
-		delete(c.answers, e.ID)
-		if e.Error != "" {
-			delete(c.programs, e.ID)
-		}
-	}
-	c.mu.Unlock()
-	switch {
-	case e.Output != nil && p != nil && p.stdout != nil:
-		if _, err := p.stdout.Write(e.Output); err != nil {
-			return fmt.Errorf("writing the output of %s: %w", p.name, err)
-		}
-	case e.Ended != nil && p != nil:
-		p.end(e.Ended.Code, errors.New(e.Ended.Text))
-	case e.Output == nil && e.Ended == nil && answer != nil:
-		answer <- e
-	}
-	return nil
-}
-
-// end fails all requests and programs, because the connection has ended.
-func (c *Conn) end(failure error) {
-	c.mu.Lock()
-	c.failure = fmt.Errorf("%s: %w", c.name, failure)
-	programs := c.programs
-	c.programs = nil
-	c.mu.Unlock()
-	for _, p := range programs {
-		p.end(-1, fmt.Errorf("%s: %w", p.name, c.failure))
-	}
-	close(c.done)
+// stream is both directions of a connection.
+type stream struct {
+	io.Reader
+	io.WriteCloser
 }
 
 // Close ends the connection and waits for its end. The host then kills its programs.
 func (c *Conn) Close() {
-	_ = c.in.Close() // an error does not matter: done tells when the connection has ended
+	_ = c.client.Close() // an error does not matter: done tells when the connection has ended
 	<-c.done
 }
 
-// ask sends a request and returns its answer. p is the program that the request starts; nil for other requests.
-func (c *Conn) ask(ctx context.Context, r request, p *remote) (event, error) {
-	answer := make(chan event, 1)
-	c.mu.Lock()
-	if c.programs == nil {
-		c.mu.Unlock()
-		return event{}, c.failure
-	}
-	r.ID = c.next
-	c.next++
-	c.answers[r.ID] = answer
-	if p != nil {
-		p.id = r.ID
-		c.programs[r.ID] = p
-	}
-	c.mu.Unlock()
+// call calls a method of the host.
+func (c *Conn) call(ctx context.Context, method string, argument, answer any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout,
 		fmt.Errorf("%s has not answered within %v", c.name, answerTimeout))
 	defer cancel()
-	if err := c.out.write(r); err != nil {
-		// The end of the command that reaches the host explains the error.
-		select {
-		case <-c.done:
-			return event{}, c.failure
-		case <-ctx.Done():
-			return event{}, fmt.Errorf("%s: %w", c.name, err)
-		}
-	}
+	call := c.client.Go(service+"."+method, argument, answer, make(chan *rpc.Call, 1))
 	select {
-	case e := <-answer:
-		if e.Error != "" {
-			return event{}, fmt.Errorf("%s: %s", c.name, e.Error)
-		}
-		return e, nil
-	case <-c.done:
-		return event{}, c.failure
+	case <-call.Done:
 	case <-ctx.Done():
-		return event{}, context.Cause(ctx)
+		return context.Cause(ctx)
+	}
+	if refused, ok := errors.AsType[rpc.ServerError](call.Error); ok || call.Error == nil {
+		if ok {
+			return fmt.Errorf("%s: %w", c.name, refused)
+		}
+		return nil
+	}
+	select { // the end of the connection explains the error
+	case <-c.done:
+		return c.failure
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
 // FreePort returns a port of an address of the host on which nothing listens.
-func (c *Conn) FreePort(ctx context.Context, address string) (int, error) {
-	e, err := c.ask(ctx, request{FreePort: address}, nil)
-	return e.Port, err
+func (c *Conn) FreePort(ctx context.Context, address string) (port int, err error) {
+	return port, c.call(ctx, "FreePort", address, &port)
 }
 
 // clockProbes is how often a clock is read. The reading with the shortest round trip counts.
@@ -180,44 +119,61 @@ const clockProbes = 5
 func (c *Conn) Clock(ctx context.Context) (ahead, within time.Duration, err error) {
 	within = answerTimeout
 	for range clockProbes {
+		var there time.Time
 		sent := time.Now()
-		e, err := c.ask(ctx, request{Clock: true}, nil)
-		if err != nil {
+		if err := c.call(ctx, "Clock", nothing{}, &there); err != nil {
 			return 0, 0, err
 		}
 		if half := time.Since(sent) / 2; half < within {
-			ahead, within = time.Unix(0, e.Clock).Sub(sent.Add(half)), half
+			ahead, within = there.Sub(sent.Add(half)), half
 		}
 	}
 	return ahead, within, nil
 }
 
 func (c *Conn) Start(ctx context.Context, p testbed.Program) (testbed.Process, error) {
-	started := &remote{conn: c, name: p.Name, stdout: p.Stdout, done: make(chan struct{})}
-	e, err := c.ask(ctx, request{Start: &program{p.Name, p.Path, p.Args, p.CPUs, p.Stdout != nil}}, started)
-	if err != nil {
-		_ = c.out.write(request{ID: started.id, Stop: int(syscall.SIGKILL)}) // without an answer it can still start
+	r := &remote{conn: c, name: p.Name, id: int(c.last.Add(1)), done: make(chan struct{})}
+	var pid int
+	if err := c.call(ctx, "Start", Program{r.id, p.Name, p.Path, p.Args, p.CPUs, p.Stdout != nil}, &pid); err != nil {
+		r.signal(syscall.SIGKILL) // without an answer it can still start
 		return nil, err
 	}
-	started.pid = e.Pid
-	return started, nil
+	r.pid = pid
+	go r.follow(p.Stdout)
+	return r, nil
 }
 
 type remote struct {
-	conn   *Conn
-	name   string
-	stdout io.Writer // written by the connection's reader; nil: the output is discarded
-	id     int       // of its request
-	pid    int       // set before Start returns
+	conn *Conn
+	name string
+	id   int
+	pid  int
 
 	done chan struct{} // closed when it has ended
 	code int           // its exit code; valid once done is closed
 	how  error         // how it ended; valid once done is closed
 }
 
-func (p *remote) end(code int, how error) {
-	p.code, p.how = code, how
-	close(p.done)
+// follow writes the program's output to out until the program or the connection ends.
+func (p *remote) follow(out io.Writer) {
+	defer close(p.done)
+	for {
+		var part Part
+		if p.conn.client.Call(service+".Read", p.id, &part) != nil {
+			<-p.conn.done
+			p.code, p.how = -1, fmt.Errorf("%s: %w", p.name, p.conn.failure)
+			return
+		}
+		if part.Ended {
+			p.code, p.how = part.Code, errors.New(part.Text)
+			return
+		}
+		if _, err := out.Write(part.Output); err != nil {
+			p.conn.Close()
+			p.code, p.how = -1, fmt.Errorf("writing the output of %s: %w", p.name, err)
+			return
+		}
+	}
 }
 
 func (p *remote) Pid() int { return p.pid }
@@ -243,13 +199,18 @@ func (p *remote) ExitCode() int {
 	return p.code
 }
 
+// signal makes the host stop the program, and does not wait for it.
+func (p *remote) signal(s syscall.Signal) {
+	p.conn.client.Go(service+".Stop", Signal{p.id, s}, &nothing{}, make(chan *rpc.Call, 1))
+}
+
 // Stop makes the host stop it. If the host does not answer any more, Stop closes the connection, which ends the
 // program.
 func (p *remote) Stop(signal syscall.Signal) {
 	if p.Ended() != nil {
 		return
 	}
-	_ = p.conn.out.write(request{ID: p.id, Stop: int(signal)}) // if the connection is broken, its reader ends p
+	p.signal(signal)
 	select {
 	case <-p.done:
 	case <-time.After(stopTimeout):
@@ -265,7 +226,7 @@ type Command struct {
 	// Host is the host's name, in errors.
 	Host string
 	Cmd  *exec.Cmd
-	// Prepare, if set, is called before the host sends its hello: it starts the agent if the command itself doesn't. It
+	// Prepare, if set, is called before the first call: it starts the agent if the command itself doesn't. It
 	// must not read more of in than the answers to what it has written.
 	Prepare func(in *bufio.Reader, out io.Writer) error
 	// Explain returns an error that says why the command ended, given its exit code, -1 for a signal, and the end of

@@ -1,12 +1,12 @@
 package remote
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
+	"net/rpc"
+	"net/rpc/jsonrpc"
 	"sync"
 	"syscall"
 	"time"
@@ -15,133 +15,208 @@ import (
 	"mcmw/lab/testbed"
 )
 
+const (
+	// protocol is the version of the methods. It changes when they become incompatible.
+	protocol = 3
+	// service is the name of the methods' receiver.
+	service = "Host"
+	// maxOutput is the most output of a program in one answer, bytes.
+	maxOutput = 64 << 10
+)
+
+// The arguments and answers of the methods.
+type (
+	nothing = struct{}
+	// Version is that of the host.
+	Version struct {
+		Protocol int
+		Mcmwlab  string
+	}
+	// Program is a program to start. The lab numbers programs.
+	Program struct {
+		ID         int
+		Name, Path string
+		Args       []string
+		CPUs       []int
+		Stdout     bool // whether its output is read
+	}
+	// Signal is a signal for a program, which the host kills later if needed.
+	Signal struct {
+		ID     int
+		Signal syscall.Signal
+	}
+	// Part is a part of a program's output or, after the last, how the program has ended.
+	Part struct {
+		Output []byte
+		Ended  bool
+		Code   int    // -1: by a signal
+		Text   string // for an error: the program's name, how it ended, and the end of its output
+	}
+)
+
 // Starter starts a program, as Start of testbed.Host does.
 type Starter func(ctx context.Context, p testbed.Program) (testbed.Process, error)
 
-// server is the host's side of a connection.
-type server struct {
-	ctx   context.Context
-	start Starter
-	out   *writer
+// host has the methods of the host's side.
+type host struct {
+	ctx     context.Context // ends with the connection
+	begin   Starter
+	version string
 
-	// owned by Serve's loop
-	programs map[int]testbed.Process
-
-	ending sync.WaitGroup // goroutines that wait for the end of programs
+	mu       sync.Mutex       // guards programs, and is held while one is started
+	programs map[int]*program // nil for those that are stopped before they start
 }
 
-// Serve carries out the requests from in and writes events to out. When in or ctx ends, or out fails, it kills the
-// programs that still run and returns. A read of in can then still be in progress.
+type program struct {
+	testbed.Process
+	out *io.PipeReader // its output; nil: it is not read
+}
+
+// Serve carries out the calls from in and answers them to out. When in or ctx ends, or out fails, it kills the programs
+// that still run and returns. A read of in can then still be in progress.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, start Starter, version string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &server{ctx: ctx, start: start, out: newWriter(out), programs: map[int]testbed.Process{}}
-	if err := s.out.write(event{Hello: &hello{protocol, version}}); err != nil {
+	h := &host{ctx: ctx, begin: start, version: version, programs: map[int]*program{}}
+	server := rpc.NewServer()
+	if err := server.RegisterName(service, h); err != nil {
 		return err
 	}
-	requests := make(chan request) // reader -> this loop; never closed
-	go func() {
-		err := read(in, func(r request) error {
-			select {
-			case requests <- r:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
-		cancel(cmp.Or(err, io.EOF))
-	}()
-	err := s.loop(requests)
-	for _, p := range s.programs {
-		s.ending.Go(func() { p.Stop(syscall.SIGKILL) })
+	go server.ServeCodec(codec{jsonrpc.NewServerCodec(stream{in, output{out}}), cancel})
+	<-ctx.Done()
+	h.mu.Lock() // so that none is being started, and from now on none is
+	var ending sync.WaitGroup
+	for _, p := range h.programs {
+		if p == nil {
+			continue
+		}
+		if p.out != nil {
+			p.out.Close()
+		}
+		ending.Go(func() { p.Stop(syscall.SIGKILL) })
 	}
-	s.ending.Wait()
+	ending.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, io.EOF) && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// output is a writer that is not closed with the connection.
+type output struct{ io.Writer }
+
+func (output) Close() error { return nil }
+
+// codec calls ended with the first error of reading or writing.
+type codec struct {
+	rpc.ServerCodec
+	ended func(error)
+}
+
+func (c codec) ReadRequestHeader(r *rpc.Request) error {
+	err := c.ServerCodec.ReadRequestHeader(r)
+	switch {
+	case errors.Is(err, io.EOF):
+		c.ended(err)
+	case err != nil:
+		c.ended(fmt.Errorf("what the lab sends is not a request of this version of mcmwlab: %w", err))
+	}
 	return err
 }
 
-// loop carries out requests until the connection ends.
-func (s *server) loop(requests <-chan request) error {
-	for {
-		var err error
-		select {
-		case r := <-requests:
-			err = s.serve(r)
-		case <-s.ctx.Done():
-			if err = context.Cause(s.ctx); errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
-				return nil
-			}
-		}
-		if err != nil {
-			return err
-		}
+func (c codec) WriteResponse(r *rpc.Response, answer any) error {
+	err := c.ServerCodec.WriteResponse(r, answer)
+	if err != nil {
+		c.ended(err)
 	}
+	return err
 }
 
-// serve carries out a request. An error means that the connection cannot continue.
-func (s *server) serve(r request) error {
-	switch {
-	case r.Start != nil:
-		return s.startProgram(r.ID, r.Start)
-	case r.Stop > 0:
-		if p, ok := s.programs[r.ID]; ok {
-			s.ending.Go(func() { p.Stop(syscall.Signal(r.Stop)) })
-		}
-		return nil
-	case r.FreePort != "":
-		port, err := process.FreePort(r.FreePort)
-		if err != nil {
-			return s.out.write(event{ID: r.ID, Error: err.Error()})
-		}
-		return s.out.write(event{ID: r.ID, Port: port})
-	case r.Clock:
-		return s.out.write(event{ID: r.ID, Clock: time.Now().UnixNano()})
-	default:
-		return fmt.Errorf("request %d is of an unknown kind; expected the same version of mcmwlab on both sides", r.ID)
-	}
+// Wait returns when the connection ends.
+func (h *host) Wait(nothing, *nothing) error {
+	<-h.ctx.Done()
+	return nil
 }
 
-// startProgram starts a program, and sends events for its output and its end.
-func (s *server) startProgram(id int, wanted *program) error {
-	if _, ok := s.programs[id]; ok {
-		return s.out.write(event{ID: id, Error: fmt.Sprintf("program %d exists already", id)})
+// Version returns the version of the methods and of mcmwlab.
+func (h *host) Version(_ nothing, v *Version) error {
+	*v = Version{protocol, h.version}
+	return nil
+}
+
+// FreePort returns a port of an address on which nothing listens.
+func (h *host) FreePort(address string, port *int) (err error) {
+	*port, err = process.FreePort(address)
+	return err
+}
+
+// Clock returns the time.
+func (h *host) Clock(_ nothing, now *time.Time) error {
+	*now = time.Now()
+	return nil
+}
+
+// Start starts a program and returns its process id.
+func (h *host) Start(wanted Program, pid *int) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, known := h.programs[wanted.ID]; known {
+		return fmt.Errorf("%s: program %d is stopped, or exists already", wanted.Name, wanted.ID)
 	}
 	p := testbed.Program{Name: wanted.Name, Path: wanted.Path, Args: wanted.Args, CPUs: wanted.CPUs}
-	answered := make(chan struct{}) // closed when the answer has been sent, which must precede the output
-	defer close(answered)
+	started := &program{}
+	var in *io.PipeWriter
 	if wanted.Stdout {
-		p.Stdout = &output{id, answered, s.out}
+		started.out, in = io.Pipe()
+		p.Stdout = in
 	}
-	started, err := s.start(s.ctx, p)
-	if err != nil {
-		return s.out.write(event{ID: id, Error: err.Error()})
+	var err error
+	if started.Process, err = h.begin(h.ctx, p); err != nil {
+		return err
 	}
-	maps.DeleteFunc(s.programs, func(_ int, p testbed.Process) bool { return p.Ended() != nil })
-	s.programs[id] = started
-	s.ending.Go(func() {
-		<-started.Done()
-		<-answered
-		e := &ended{Code: started.ExitCode(), Text: started.Ended().Error()}
-		_ = s.out.write(event{ID: id, Ended: e}) // if the connection is broken, its reader ends it
-	})
-	return s.out.write(event{ID: id, Pid: started.Pid()})
+	if in != nil {
+		go func() {
+			<-started.Done()
+			in.Close()
+		}()
+	}
+	h.programs[wanted.ID], *pid = started, started.Pid()
+	return nil
 }
 
-// output sends a program's output as events.
-type output struct {
-	id       int
-	answered <-chan struct{}
-	out      *writer
-}
-
-// Write sends all of p.
-func (o *output) Write(p []byte) (n int, err error) {
-	<-o.answered
-	for n < len(p) {
-		part := p[n:min(n+maxOutput, len(p))]
-		if err := o.out.write(event{ID: o.id, Output: part}); err != nil {
-			return n, err
+// Read returns the next part of a program's output, or how the program has ended; then the host forgets it.
+func (h *host) Read(id int, part *Part) error {
+	h.mu.Lock()
+	p := h.programs[id]
+	h.mu.Unlock()
+	if p == nil {
+		return fmt.Errorf("there is no program %d", id)
+	}
+	if p.out != nil {
+		buffer := make([]byte, maxOutput)
+		if n, err := p.out.Read(buffer); err == nil {
+			part.Output = buffer[:n]
+			return nil
 		}
-		n += len(part)
 	}
-	return n, nil
+	<-p.Done()
+	*part = Part{Ended: true, Code: p.ExitCode(), Text: p.Ended().Error()}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.programs, id)
+	return nil
+}
+
+// Stop stops a program, also one that has not been started yet.
+func (h *host) Stop(s Signal, _ *nothing) error {
+	h.mu.Lock()
+	p, known := h.programs[s.ID]
+	if !known {
+		h.programs[s.ID] = nil
+	}
+	h.mu.Unlock()
+	if p != nil {
+		p.Stop(s.Signal)
+	}
+	return nil
 }
