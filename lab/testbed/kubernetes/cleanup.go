@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strconv"
-	"strings"
 
 	"mcmw/lab/kernel"
 )
@@ -20,35 +20,18 @@ const (
 	ownerKey = "mcmwlab/owner"
 )
 
-// lab identifies a process that runs a lab.
-type lab struct {
-	host    string
-	pid     int
-	started uint64 // kernel.StartTime, which distinguishes it from a later process with the same id
-}
+// labForm matches what identifies a lab: its host, its process, and when that was started, which distinguishes it from
+// a later process with the same id.
+var labForm = regexp.MustCompile(`^([^/]+)/([1-9][0-9]*)/([0-9]+)$`)
 
-func thisLab() (l lab, err error) {
-	if l.host, err = os.Hostname(); err != nil {
-		return l, err
+// labOf returns the text that identifies a process of this host as a lab.
+func labOf(pid int) (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", err
 	}
-	l.pid = os.Getpid()
-	l.started, err = kernel.StartTime(l.pid)
-	return l, err
-}
-
-// String returns the form that parseLab reads.
-func (l lab) String() string { return fmt.Sprintf("%s/%d/%d", l.host, l.pid, l.started) }
-
-func parseLab(text string) (l lab, err error) {
-	parts := strings.Split(text, "/")
-	if len(parts) != 3 {
-		return l, fmt.Errorf("owner %q: expected HOST/PROCESS/START", text)
-	}
-	l.host = parts[0]
-	if l.pid, err = strconv.Atoi(parts[1]); err == nil {
-		l.started, err = strconv.ParseUint(parts[2], 10, 64)
-	}
-	return l, err
+	started, err := kernel.StartTime(pid)
+	return fmt.Sprintf("%s/%d/%d", host, pid, started), err
 }
 
 // Cleanup removes the namespaces that labs of this host have left in the cluster of a kubectl context ("": the current
@@ -74,30 +57,30 @@ func Cleanup(ctx context.Context, kubeContext string, out io.Writer) error {
 	if err := json.Unmarshal(text, &list); err != nil {
 		return fmt.Errorf("reading the list of namespaces: %w", err)
 	}
-	this, err := thisLab()
+	host, err := os.Hostname()
 	if err != nil {
 		return err
 	}
 	var problems []error
 	for _, n := range list.Items {
-		name := n.Metadata.Name
-		owner, err := parseLab(n.Metadata.Annotations[ownerKey])
-		if err == nil && owner.host == this.host {
-			if started, err := kernel.StartTime(owner.pid); err == nil && started == owner.started {
-				fmt.Fprintf(out, "kept the Kubernetes namespace %s: its lab, process %d, is running\n", name, owner.pid)
+		name, owner := n.Metadata.Name, n.Metadata.Annotations[ownerKey]
+		if parts := labForm.FindStringSubmatch(owner); parts != nil && parts[1] == host {
+			pid, _ := strconv.Atoi(parts[2]) // out of range: no process has it
+			if now, err := labOf(pid); err == nil && now == owner {
+				fmt.Fprintf(out, "kept the Kubernetes namespace %s: its lab, process %d, is running\n", name, pid)
 				continue
 			}
 			if err := t.removeNamespace(ctx, name); err != nil {
 				problems = append(problems, err)
 				continue
 			}
-			fmt.Fprintf(out, "removed the Kubernetes namespace %s of the lab that was process %d\n", name, owner.pid)
+			fmt.Fprintf(out, "removed the Kubernetes namespace %s of the lab that was process %d\n", name, pid)
 			continue
 		}
 		fmt.Fprintf(out,
 			"kept the Kubernetes namespace %s: its lab (%s) may be running; if it is not: kubectl delete namespace "+
 				"%s\n",
-			name, n.Metadata.Annotations[ownerKey], name)
+			name, owner, name)
 	}
 	return errors.Join(problems...)
 }

@@ -101,12 +101,12 @@ func (b *bed) ensure(ctx context.Context) error {
 	if b.made {
 		return b.unusable
 	}
-	owner, err := thisLab()
+	owner, err := labOf(os.Getpid())
 	if err != nil {
 		return err
 	}
 	manifest := tree{"apiVersion": "v1", "kind": "Namespace", "metadata": tree{
-		"name": b.namespace, "labels": tree{managedBy: "mcmwlab"}, "annotations": tree{ownerKey: owner.String()},
+		"name": b.namespace, "labels": tree{managedBy: "mcmwlab"}, "annotations": tree{ownerKey: owner},
 	}}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -119,41 +119,33 @@ func TestAToolEndsWithItsContext(t *testing.T) {
 }
 
 func TestCleanupRemovesOnlyNamespacesOfLabsThatHaveEnded(t *testing.T) {
-	this, err := thisLab()
+	host, err := os.Hostname()
 	require.NoError(t, err)
-	ended := this
-	ended.started--
-	other := lab{"elsewhere", 1, 1}
+	this, err := labOf(os.Getpid())
+	require.NoError(t, err)
+	dead := fmt.Sprintf("%s/%d/1", host, os.Getpid())
+	odd := dead + "/2"
 	namespaces := func(owners map[string]string) string {
 		items := []tree{}
-		for _, name := range []string{"alive", "dead", "other", "unknown"} {
+		for _, name := range []string{"alive", "dead", "other", "odd", "unknown"} {
 			items = append(items, tree{"metadata": tree{"name": name, "annotations": tree{ownerKey: owners[name]}}})
 		}
 		return tree{"items": items}.text()
 	}
-	text := namespaces(map[string]string{"alive": this.String(), "dead": ended.String(), "other": other.String()})
+	text := namespaces(map[string]string{"alive": this, "dead": dead, "other": "elsewhere/1/1", "odd": odd})
 	calls := fakes(t, "cat <<'END'\n"+text+"\nEND", "")
 	var out bytes.Buffer
 	require.NoError(t, Cleanup(t.Context(), "test", &out))
 	assert.Equal(t, fmt.Sprintf(`kept the Kubernetes namespace alive: its lab, process %d, is running
 removed the Kubernetes namespace dead of the lab that was process %d
 kept the Kubernetes namespace other: its lab (elsewhere/1/1) may be running; if it is not: kubectl delete namespace other
+kept the Kubernetes namespace odd: its lab (%s) may be running; if it is not: kubectl delete namespace odd
 kept the Kubernetes namespace unknown: its lab () may be running; if it is not: kubectl delete namespace unknown
-`, this.pid, this.pid), out.String())
+`, os.Getpid(), os.Getpid(), odd), out.String())
 	made, err := os.ReadFile(calls)
 	require.NoError(t, err)
 	assert.Equal(t, 1, strings.Count(string(made), "delete namespace"))
 	assert.Contains(t, string(made), "kubectl --context test delete namespace dead ")
-}
-
-func TestALabIsReadFromItsText(t *testing.T) {
-	for _, text := range []string{"", "a/b/c", "a/1", "a/1/2/3", "a/1/-1"} {
-		_, err := parseLab(text)
-		require.Error(t, err, text)
-	}
-	l, err := parseLab("host-1/23/456")
-	require.NoError(t, err)
-	assert.Equal(t, lab{"host-1", 23, 456}, l)
 }
 
 func TestTheStatisticsLogIsSeparatedFromOtherLines(t *testing.T) {
@@ -305,7 +297,6 @@ func TestTheImagesOfTheChartAreRead(t *testing.T) {
 func FuzzCluster(f *testing.F) {
 	f.Add([]byte(`{"items": [{"metadata": {"name": "load-0"}, "status": {"podIP": "10.0.0.1"}}]}`))
 	f.Add([]byte("kind: a\n---\nspec: {template: {spec: {containers: [{name: mcmw, image: a}]}}}"))
-	f.Add([]byte("host/1/2"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if pods, err := readPods(text); err == nil {
 			for _, p := range pods {
@@ -313,10 +304,5 @@ func FuzzCluster(f *testing.F) {
 			}
 		}
 		_, _ = readImages(text)
-		if l, err := parseLab(string(text)); err == nil {
-			again, err := parseLab(l.String())
-			require.NoError(t, err)
-			require.Equal(t, l, again)
-		}
 	})
 }
