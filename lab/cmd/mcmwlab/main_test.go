@@ -84,11 +84,12 @@ func TestHelpGroupsCommandsAndHidesPlumbing(t *testing.T) {
 		require.Greater(t, at, last, want)
 		last = at
 	}
-	for _, hidden := range []string{"agent", "wait", "fill"} {
+	for _, hidden := range []string{"agent", "wait"} {
 		require.NotContains(t, help, "\n  "+hidden+" ")
 		_, _, err := lab(t.Context(), hidden, "--help")
 		require.NoError(t, err, "a hidden command can be called")
 	}
+	requireRefused(t, exitUsage, "no command fill any more: it is a script of the repository", "fill", "page.md")
 }
 
 func TestLoadPrintsATableAndWritesJSON(t *testing.T) {
