@@ -5,7 +5,6 @@ import (
 	"iter"
 	"math/bits"
 	"time"
-	"unsafe"
 )
 
 // pageBuckets is the number of buckets allocated together: 1 KiB of counts. A histogram has 3,000 buckets, of which a
@@ -38,31 +37,25 @@ func (a uint128) less(b uint128) uint128 {
 	return uint128{a.hi - b.hi - borrow, lo}
 }
 
-// record counts times[i], in ns, n times in hs[i]; negative ones count as 0. It allocates only for the first time in a
-// page.
-func record(hs []Histogram, times []int64, n uint64) {
-	for i, ns := range times {
-		h, b := &hs[i], uint(bucketOf(ns))
-		p := h.pages[b/pageBuckets]
-		if p == nil {
-			p = new(page)
-			h.pages[b/pageBuckets] = p
-		}
-		p[b%pageBuckets] += n
-		h.count += n
-		x := uint64(max(ns, 0))
-		h.sum += x * n
-		hi, lo := bits.Mul64(x, x)
-		if n > 1 {
-			over, product := bits.Mul64(lo, n)
-			hi, lo = hi*n+over, product
-		}
-		h.squares = h.squares.plus(uint128{hi, lo})
+// record counts n times of ns each; negative ones count as 0. It allocates only for the first time in a page.
+func (h *Histogram) record(ns int64, n uint64) {
+	b := uint(bucketOf(ns))
+	p := h.pages[b/pageBuckets]
+	if p == nil {
+		p = new(page)
+		h.pages[b/pageBuckets] = p
 	}
+	p[b%pageBuckets] += n
+	h.count += n
+	x := uint64(max(ns, 0))
+	h.sum += x * n
+	hi, lo := bits.Mul64(x, x)
+	if n > 1 {
+		over, product := bits.Mul64(lo, n)
+		hi, lo = hi*n+over, product
+	}
+	h.squares = h.squares.plus(uint128{hi, lo})
 }
-
-// record counts n times of ns each.
-func (h *Histogram) record(ns int64, n uint64) { record(unsafe.Slice(h, 1), []int64{ns}, n) }
 
 // add adds the times of o.
 func (h *Histogram) add(o *Histogram) {

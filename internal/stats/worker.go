@@ -44,8 +44,16 @@ type Worker struct {
 type counted struct {
 	Counts
 	response [NumClasses]Histogram
-	stages   [NumStages]Histogram
+	stages   [NumStages]Histogram // without run
+	run      run
 	servers  []serverRecord // replaced by Registry.Change
+}
+
+// run is a number of requests, one after the other, that spent the same times, in ns, in the two stages whose times
+// most requests of a round share.
+type run struct {
+	worker, server int64
+	n              uint64
 }
 
 type serverRecord struct {
@@ -164,13 +172,21 @@ func (w *Worker) settle() {
 		r.Requests[a.command][a.result] += a.n
 		r.Keys += a.keys
 		r.Misses += a.misses
-		record(r.stages[:], a.stages[:], a.n)
-		response, sums := int64(0), &r.ClassStages[a.class]
-		for s, ns := range &a.stages {
-			response += ns
-			sums[s] += uint64(ns) * a.n
+		t, sums := &a.stages, &r.ClassStages[a.class]
+		sums[0] += uint64(t[0]) * a.n
+		sums[1] += uint64(t[1]) * a.n
+		sums[2] += uint64(t[2]) * a.n
+		sums[3] += uint64(t[3]) * a.n
+		sums[4] += uint64(t[4]) * a.n
+		r.response[a.class].record(t[0]+t[1]+t[2]+t[3]+t[4], a.n)
+		r.stages[StageNet].record(t[StageNet], a.n)
+		r.stages[StageQueue].record(t[StageQueue], a.n)
+		r.stages[StageReply].record(t[StageReply], a.n)
+		if t[StageWorker] != r.run.worker || t[StageServer] != r.run.server {
+			r.endRun()
+			r.run = run{worker: t[StageWorker], server: t[StageServer]}
 		}
-		r.response[a.class].record(response, a.n)
+		r.run.n += a.n
 	}
 	for _, t := range p.servers {
 		if s := &r.servers[t.server]; t.n > 0 {
@@ -183,6 +199,15 @@ func (w *Worker) settle() {
 	r.ToClients += p.toClients
 	*p = pending{requests: p.requests[:0], servers: p.servers[:0]}
 	w.answered.Add(requests)
+}
+
+// endRun adds the run to the stages.
+func (r *counted) endRun() {
+	if r.run.n > 0 {
+		r.stages[StageWorker].record(r.run.worker, r.run.n)
+		r.stages[StageServer].record(r.run.server, r.run.n)
+		r.run = run{}
+	}
 }
 
 // Planned adds what the planner has counted in a round.
@@ -257,6 +282,7 @@ func (w *Worker) addTo(s *Snapshot) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := &w.record
+	r.endRun()
 	add(&s.Counts, &r.Counts)
 	for i := range r.response {
 		s.Response[i].add(&r.response[i])
