@@ -36,7 +36,7 @@ var bufferPools [len(bufferSizes)]sync.Pool
 
 // GetBuffer returns a buffer of at least size bytes.
 func GetBuffer(size int) *Buffer {
-	for class, n := range bufferSizes {
+	for class, n := range &bufferSizes {
 		if size > n {
 			continue
 		}
@@ -50,7 +50,7 @@ func GetBuffer(size int) *Buffer {
 
 // BufferSize returns the size of the buffer that GetBuffer returns for size.
 func BufferSize(size int) int {
-	for _, n := range bufferSizes {
+	for _, n := range &bufferSizes {
 		if size <= n {
 			return n
 		}

@@ -14,7 +14,7 @@ type Gather struct {
 
 	pieces  [][]byte
 	scratch []byte // copied pieces; grows to the largest write
-	tail    int    // where the last piece begins in scratch, which it ends, plus 1; 0: it is not in scratch
+	tail    int    // where the last piece begins in scratch, which it ends; it is not in pieces yet
 	size    int
 	units   []int // ends of units, where others follow
 }
@@ -31,36 +31,21 @@ func (g *Gather) Add(p []byte) {
 	if len(p) == 0 {
 		return
 	}
-	last := len(g.pieces) - 1
-	switch {
-	case g.tail == 0 && last >= 0 && follows(g.pieces[last], p):
+	switch last := len(g.pieces) - 1; {
+	case len(g.scratch) == g.tail && last >= 0 && follows(g.pieces[last], p):
 		g.pieces[last] = g.pieces[last][:len(g.pieces[last])+len(p)]
 	case len(p) > copyBelow:
-		g.pieces, g.tail = append(g.pieces, p), 0
+		g.pieces = append(g.Pieces(), p)
 	default:
-		g.begin()
 		g.scratch = append(g.scratch, p...)
-		g.pieces[len(g.pieces)-1] = g.scratch[g.tail-1:]
 	}
 	g.size += len(p)
 }
 
 // AddString appends a copy of s.
 func (g *Gather) AddString(s string) {
-	if s == "" {
-		return
-	}
-	g.begin()
 	g.scratch = append(g.scratch, s...)
-	g.pieces[len(g.pieces)-1] = g.scratch[g.tail-1:]
 	g.size += len(s)
-}
-
-// begin makes the last piece one that ends scratch.
-func (g *Gather) begin() {
-	if g.tail == 0 {
-		g.pieces, g.tail = append(g.pieces, nil), len(g.scratch)+1
-	}
 }
 
 // follows reports whether p comes directly after last in the same array.
@@ -72,11 +57,16 @@ func follows(last, p []byte) bool {
 func (g *Gather) Len() int { return g.size }
 
 // Pieces returns the pieces in order; they belong to g until Reset.
-func (g *Gather) Pieces() [][]byte { return g.pieces }
+func (g *Gather) Pieces() [][]byte {
+	if g.tail < len(g.scratch) {
+		g.pieces, g.tail = append(g.pieces, g.scratch[g.tail:]), len(g.scratch)
+	}
+	return g.pieces
+}
 
 // AppendFrom appends to dst a copy of everything after the first skip bytes.
 func (g *Gather) AppendFrom(dst []byte, skip int) []byte {
-	for _, p := range g.pieces {
+	for _, p := range g.Pieces() {
 		if skip >= len(p) {
 			skip -= len(p)
 			continue

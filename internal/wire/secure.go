@@ -170,7 +170,7 @@ func (t *secure) tryWrite(g *Gather) (int, error) {
 	t.writing.Lock()
 	defer t.writing.Unlock()
 	t.inside = false
-	n, err := t.encrypt(cursor{pieces: g.pieces}, g.size, g.units, false)
+	n, err := t.encrypt(cursor{pieces: g.Pieces()}, g.size, g.units, false)
 	if err == nil && n < g.size {
 		t.units = nil
 		for _, end := range g.units {

@@ -38,7 +38,8 @@ type Socket struct {
 
 	// Owned by the writing goroutine, likewise.
 	writable func(fd uintptr) bool
-	pieces   [][]byte
+	pieces   [][]byte // not written yet, apart from the first skip bytes
+	skip     int
 	iovs     []unix.Iovec
 	wait     bool
 	wroteN   int
@@ -160,7 +161,7 @@ func (s *Socket) WriteRest(p []byte) error {
 }
 
 func (s *Socket) write(pieces [][]byte, wait bool) (int, error) {
-	s.pieces, s.wait, s.wroteN, s.writeErr = pieces, wait, 0, nil
+	s.pieces, s.skip, s.wait, s.wroteN, s.writeErr = pieces, 0, wait, 0, nil
 	err := s.raw.Write(s.writable)
 	s.pieces = nil
 	if err == nil {
@@ -174,14 +175,8 @@ const maxIovs = 1024
 
 // onWritable writes until everything is written or the socket is full; false makes the runtime wait for room.
 func (s *Socket) onWritable(fd uintptr) bool {
-	skip := s.wroteN
-	first := 0
-	for first < len(s.pieces) && skip >= len(s.pieces[first]) {
-		skip -= len(s.pieces[first])
-		first++
-	}
-	for first < len(s.pieces) {
-		n, err := s.writeSome(int(fd), s.pieces[first:], skip)
+	for len(s.pieces) > 0 {
+		n, err := s.writeSome(int(fd))
 		switch {
 		case err == unix.EAGAIN:
 			return !s.wait
@@ -190,22 +185,23 @@ func (s *Socket) onWritable(fd uintptr) bool {
 			return true
 		}
 		s.wroteN += n
-		skip += n
-		for first < len(s.pieces) && skip >= len(s.pieces[first]) {
-			skip -= len(s.pieces[first])
-			first++
+		s.skip += n
+		for len(s.pieces) > 0 && s.skip >= len(s.pieces[0]) {
+			s.skip -= len(s.pieces[0])
+			s.pieces = s.pieces[1:]
 		}
 	}
 	return true
 }
 
-// writeSome makes one system call for pieces, without the first skip bytes of the first one.
-func (s *Socket) writeSome(fd int, pieces [][]byte, skip int) (int, error) {
-	if len(pieces) == 1 {
-		return nonblock.Write(fd, pieces[0][skip:])
+// writeSome makes one system call for what is left of pieces.
+func (s *Socket) writeSome(fd int) (int, error) {
+	skip := s.skip
+	if len(s.pieces) == 1 {
+		return nonblock.Write(fd, s.pieces[0][skip:])
 	}
 	s.iovs = s.iovs[:0]
-	for i, p := range pieces {
+	for i, p := range s.pieces {
 		if i == maxIovs {
 			break
 		}

@@ -207,8 +207,8 @@ var errUnexpected = errors.New("a reply that does not fit the request")
 // reply is known to take, 0 if unknown.
 func (w *Worker) parse(s int, now int64) (need int, failure *backend.Error) {
 	conn, o, server := w.conns[s], &w.outstanding[s], w.options.Servers[s]
-	for len(o.waiting()) > 0 {
-		n := o.waiting()[0]
+	for o.head < len(o.calls) {
+		n := o.calls[o.head]
 		var rep protocol.Reply
 		unparsed := conn.Unparsed()
 		size, need, err := protocol.DecodeReply(unparsed, &rep)
