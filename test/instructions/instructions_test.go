@@ -123,8 +123,7 @@ func (l load) measure(t *testing.T, binary string) cost {
 func (l load) run(t *testing.T, binary string, n int, age time.Duration) (cost, time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), mctest.Patience)
 	defer cancel()
-	dir := t.TempDir()
-	listen, counts := "unix:"+filepath.Join(dir, "mcmw"), filepath.Join(dir, "counts")
+	listen, counts := mctest.Refusing(t), filepath.Join(t.TempDir(), "counts")
 	addrs := make([]string, 3)
 	for i, s := range mctest.StartNewMemcacheds(t, len(addrs), "-t", "1") {
 		addrs[i] = s.Addr()
