@@ -203,6 +203,7 @@ func restartAllInTurn(t *testing.T, n, instances int, writers middleware.Writers
 }
 
 func TestCopiesThatServersLackAreThereAgainAfterASweepUnderLoad(t *testing.T) {
+	t.Parallel()
 	servers := mctest.StartNewMemcacheds(t, 3)
 	o := liveOptions()
 	o.RefillRate, o.SweepEvery, o.Timeout = 1_000_000, time.Second, time.Second
