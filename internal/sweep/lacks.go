@@ -94,13 +94,3 @@ func (w *Sweep) fill(ctx context.Context, s int) (filled bool, err error) {
 	}
 	return true, ctx.Err()
 }
-
-// full reports whether server s says that it is full.
-func (w *Sweep) full(ctx context.Context, s int) (bool, error) {
-	l, err := w.link(ctx, s)
-	if err != nil {
-		return false, err
-	}
-	value, _, err := l.Get(marker.RefilledKey)
-	return value != nil, err
-}

@@ -101,18 +101,13 @@ func (f *Refiller) Look(ctx context.Context) (full []Full) {
 			f.hangUp(s)
 			continue
 		}
-		l, err := f.link(ctx, s)
-		if err == nil {
-			var value []byte
-			if value, _, err = l.Get(marker.RefilledKey); err == nil {
-				full[s] = FullNo
-				if value != nil {
-					full[s] = FullYes
-				}
-			}
-		}
-		if err != nil {
+		switch holds, err := f.session.full(ctx, s); {
+		case err != nil:
 			f.hangUp(s)
+		case holds:
+			full[s] = FullYes
+		default:
+			full[s] = FullNo
 		}
 	}
 	return full

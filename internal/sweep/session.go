@@ -9,6 +9,7 @@ import (
 
 	"mcmw/internal/backend"
 	"mcmw/internal/link"
+	"mcmw/internal/marker"
 )
 
 // session is a connection to each of some servers, made when it is needed. It is used by one goroutine.
@@ -62,6 +63,16 @@ func (c *session) clock(ctx context.Context, s int) (now int64, items uint64, er
 		err = errors.New("its statistics don't have the time")
 	}
 	return int64(told["time"]), told["curr_items"], err
+}
+
+// full reports whether server s says that it holds all keys that it should.
+func (c *session) full(ctx context.Context, s int) (bool, error) {
+	l, err := c.link(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	value, _, err := l.Get(marker.RefilledKey)
+	return value != nil, err
 }
 
 // lease is the right to compare replicas, or to copy keys, which one middleware at a time has, so that only one causes

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +100,7 @@ func (s *suite) alwaysFail(t *testing.T, addr string) map[string]bool {
 	const runs = 4
 	failed := s.failedTests(t, addr)
 	for n := 1; n < runs && len(failed) > 0; n++ {
+		t.Logf("failed through mcmw: %v; trying again", slices.Sorted(maps.Keys(failed)))
 		again := s.failedTests(t, addr)
 		maps.DeleteFunc(failed, func(name string, _ bool) bool { return !again[name] })
 	}
