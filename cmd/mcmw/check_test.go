@@ -91,7 +91,7 @@ func TestConfigCheckAgainstARunningMiddlewareSaysWhatTheReloadThenSays(t *testin
 		}
 		require.Eventually(t, func() bool {
 			problems, ended = problemsSince(t, p.stderr, before)
-			return ended
+			return ended && len(problems) >= strings.Count(stderr, "\n") // each problem has a line of its own
 		}, mctest.Patience, mctest.Tick, change.name)
 		for i := range problems {
 			problems[i] = "mcmw: " + problems[i] + "\n"
