@@ -21,7 +21,7 @@ import (
 // it was planned, or after its copies were stored. A gutter and the servers behind it do not copy to each other: there
 // no request waits, and each is decided only by a server which has had its role since before the request.
 
-// TextUndecided answers a request that depends on an item which server s decides, or does not any more.
+// TextUndecided answers a request that depends on an item whose decider is not known because of server s.
 func (p *Planner) TextUndecided(s int) string {
 	return "SERVER_ERROR " + p.options.Names[s] +
 		": has failed or is back, and not every mcmw knows yet which server decides; try again\r\n"
@@ -72,9 +72,15 @@ func (p *Planner) turns() (sum uint32) {
 // elect finds the server of place that decides r, which is agreed. If there is none, it makes that the answer.
 func (p *Planner) elect(r *Request) {
 	s, undecided := p.standing()
-	if undecided || slices.ContainsFunc(p.electors, func(s int) bool { return r.Created < p.Servers[s].Since }) {
+	if undecided {
 		r.Fail(p.TextUndecided(s))
 		return
+	}
+	for _, elector := range p.electors {
+		if r.Created < p.Servers[elector].Since {
+			r.Fail(p.TextUndecided(elector))
+			return
+		}
 	}
 	w := p.writeOf(r)
 	w.elected, w.elect, w.turns = true, int32(s), p.turns()
@@ -117,8 +123,8 @@ func (p *Planner) deposed(r *Request) bool {
 	return p.turns() != r.write.turns
 }
 
-// depose ends r, whose decider was deposed, with an error if r has been carried out. The step that follows is that of
-// afterWrite.
+// depose ends r, a role of whose electors has ended, with an error if r has been carried out. The step that follows is
+// that of afterWrite.
 func (p *Planner) depose(r *Request) (next step) {
 	switch r.step {
 	case copying:
@@ -128,7 +134,8 @@ func (p *Planner) depose(r *Request) (next step) {
 	case stamping:
 		r.write.undone = r.write.chosen
 	}
-	r.Fail(p.TextUndecided(int(r.write.elect)))
+	ended := slices.IndexFunc(p.electors, func(s int) bool { return s == int(r.write.elect) || !p.Servers[s].Replaced })
+	r.Fail(p.TextUndecided(p.electors[max(ended, 0)]))
 	return next
 }
 

@@ -333,6 +333,48 @@ func TestAWriteInTheGutterIsAnsweredByTheGutter(t *testing.T) {
 	}
 }
 
+func TestTheErrorOfAnUndecidedWriteNamesTheServerThatHasFailedOrIsBack(t *testing.T) {
+	const own, next = ownServer, gutterServer
+	agreed := func(o *plan.Options) { o.Pools[0].Agreed = true }
+	pair := newRouter(t, 2, route.ReadPrimary)
+	first := pair.Primary([]byte("k"))
+	for name, c := range map[string]struct {
+		router         *route.Router
+		failed, second int
+		replaced       bool // at first
+		since          int64
+		back           bool // while the second one decides
+	}{
+		"it has failed since the request came, and its gutter stands in": {withGutter(t), own, next, true, 1, false},
+		"it is back while its gutter decides":                            {withGutter(t), own, next, true, 0, true},
+		"it is back while another replica decides":                       {pair, first, 1 - first, true, 0, true},
+		"it fails while it decides":                                      {pair, first, 1 - first, false, 0, false},
+	} {
+		d := driveWith(t, c.router, replica.AckLive, plan.NewVersions(0, 1), agreed)
+		failed, second := &d.planner.Servers[c.failed], &d.planner.Servers[c.second]
+		second.Decides = true
+		set := func(replaced bool) {
+			failed.Readable, failed.Decides = !replaced, !replaced
+			failed.Replaced, failed.Away, failed.Open = replaced, replaced, true
+		}
+		set(c.replaced)
+		failed.Since = c.since
+		d.Start("incr k 1\r\n")
+		failed.Turn++
+		if c.back {
+			set(false)
+		}
+		for _, s := range []int{c.failed, c.second} {
+			if len(d.waiting[s]) > 0 {
+				d.Reply(s, "VA 1 kk\r\n2\r\nVA 1 f0 t-1 c4611686018427387905 kk\r\n2\r\n")
+			}
+		}
+		answer, done := d.Answer()
+		require.True(t, done, name)
+		assert.Equal(t, d.planner.TextUndecided(c.failed), answer, name)
+	}
+}
+
 func TestNoValueOfAGutterIsKeptForReaders(t *testing.T) {
 	for s, server := range map[stage]int{shut: ownServer, open: ownServer, away: -1} {
 		w := &gutterWorker{driver: drive(t, withGutter(t), replica.AckLive, nil)}
