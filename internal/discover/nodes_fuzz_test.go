@@ -3,6 +3,7 @@ package discover
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net/netip"
 	"strings"
 	"testing"
@@ -18,18 +19,22 @@ func FuzzListsOfNodes(f *testing.F) {
 	} {
 		f.Add(fmt.Sprintf("CONFIG cluster 0 %d\r\n%s\r\nEND\r\n", len(list), list))
 	}
+	f.Add("CONFIG cluster 0 3\r\n1\n\n\r\nEND\r\nnext")
 	f.Add("CONFIG cluster 0 65536\r\n")
 	f.Add("CONFIG cluster 0 +1\r\n1\r\nEND\r\n")
 	f.Fuzz(func(t *testing.T, answer string) {
 		read := func(answer string) (reply, error) {
 			r := bufio.NewReaderSize(strings.NewReader(answer+"next"), maxNodesLine)
 			found, err := readNodes(r, nodesRequests[0].answer)
-			if rest, _ := r.Peek(5); err == nil && string(rest) != "next" {
-				t.Fatalf("%q: the next answer is %q", answer, rest)
+			if rest, _ := io.ReadAll(r); err == nil {
+				answered, ok := strings.CutSuffix(answer+"next", string(rest))
+				if !ok || !strings.HasSuffix(answered, "\r\nEND\r\n") || !strings.HasSuffix(string(rest), "next") {
+					t.Fatalf("%q: the next answer is %q", answer, rest)
+				}
 			}
 			return found, err
 		}
-		found, err := read(strings.TrimSuffix(answer, "next"))
+		found, err := read(answer)
 		if err != nil {
 			return
 		}
