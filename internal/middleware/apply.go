@@ -51,35 +51,20 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	m.startFollowers()
 	defer stopShadows(removed)
 	defer m.startShadows() // a pool that becomes a shadow has left its servers by then
-	if m.reroutes(&o) {
-		defer m.rerouted()
+	var entering []driven
+	if r := m.reroutes(&o); r != nil {
+		entering = append(entering, r)
 	}
 	before := m.options.Migrations
 	defer func() { m.beginMigrations(before) }()
 	m.options = o
 	m.poolStates = m.poolStatesFor(&o)
-	pools := o.Pools
-	var changed []*poolState // whose placement changes in phases
 	for i, t := range m.poolStates {
-		if !pools[i].inPhases(o.ChangeStep) || !t.begun {
-			m.wants(t, &pools[i])
-		} else {
-			changed = append(changed, t)
+		if m.wants(t, &o.Pools[i]) {
+			entering = append(entering, t.change)
 		}
 	}
-	entered := false
-	for _, t := range changed {
-		if m.wants(t, &pools[slices.Index(m.poolStates, t)]) {
-			entered = true
-			if err := m.enter(ctx, t, route.DeleteNew); err != nil {
-				return err
-			}
-		}
-	}
-	if entered { // enter has replaced the core
-		return nil
-	}
-	return m.replace(ctx, nil)
+	return m.enter(ctx, route.DeleteNew, entering...)
 }
 
 // Check returns the error with which Apply would refuse o now, and changes nothing.
@@ -223,16 +208,16 @@ func (m *Middleware) leaves(q *pool, s *route.Server) bool {
 	})
 }
 
-// replace makes a core for m.options in the present phases, and replaces the current core by it. changed is the pool
-// whose change of placement has entered another phase, or is another change; nil: none. applying is held.
-func (m *Middleware) replace(ctx context.Context, changed *poolState) error {
+// replace makes a core for m.options in the present phases, and replaces the current core by it. changed are the
+// changes that have entered another phase, or have begun. applying is held.
+func (m *Middleware) replace(ctx context.Context, changed ...driven) error {
 	o, router, err := m.effective()
 	if err != nil {
 		return err
 	}
 	previous := m.current.Load()
 	servers, joined, successors := m.serversFor(o, previous)
-	if changed == nil && onlyAddresses(&previous.options, &o) && previous.router.Rerouting() == router.Rerouting() &&
+	if len(changed) == 0 && onlyAddresses(&previous.options, &o) && previous.router.Rerouting() == router.Rerouting() &&
 		slices.Equal(previous.router.Migrations(), router.Migrations()) {
 		return nil
 	}
@@ -248,7 +233,8 @@ func (m *Middleware) replace(ctx context.Context, changed *poolState) error {
 		}
 		last, current := old.record(), p.record()
 		differs := !last.Equal(&current)
-		moved[i] = p.poolState == changed || differs || old.rerouting != p.rerouting && (old.had != nil || p.had != nil)
+		moved[i] = slices.ContainsFunc(changed, func(d driven) bool { return d == p.poolState.change }) || differs ||
+			old.rerouting != p.rerouting && (old.had != nil || p.had != nil)
 		if p.change == nil {
 			// A migration or a change of routes in phases moves keys from a pool whose placement is settled. It deletes
 			// old values itself.

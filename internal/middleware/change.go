@@ -65,12 +65,12 @@ func (p placed) at(o *PoolOptions) (placed, error) {
 // have copied has stopped, and what it has not confirmed has expired. If nothing can be copied, both are left out.
 //
 // Middlewares announce on the servers which phase they are in. Read-new ends when none is in an earlier phase any more,
-// however long that takes (look). A middleware that starts joins the change that the others have announced, in a phase
-// that is compatible with theirs (join).
+// however long that takes (courseRows). A middleware that starts joins the change that the others have announced, in a
+// phase that is compatible with theirs (join).
 type change struct {
 	course
+	of       *poolState
 	from, to placed
-	copying  *copying // in phase copy; nil: it has not begun
 }
 
 // inPhases reports whether a new placement is applied in phases.
@@ -85,8 +85,10 @@ func (c *change) copy() *change {
 	return &d
 }
 
-// announced returns c without its phase.
-func (c *change) announced() route.Announced {
+func (c *change) what() string { return "the placement of keys" }
+
+// name returns the name of c by which it is announced.
+func (c *change) name() route.Announced {
 	return route.Announced{From: fingerprint(c.from.record()), To: fingerprint(c.to.record())}
 }
 
@@ -127,20 +129,6 @@ func fingerprint(placements ...marker.Placement) string {
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6])
-}
-
-// besides returns the phase to enter instead of phase, because of what others have announced of c: who is late does not
-// enter one in which values must not be copied while others may copy, nor one in which they are copied when others have
-// stopped.
-func (c *change) besides(phase route.Phase, seen placementsSeen) route.Phase {
-	copies, reads := seen.of(noticeCopying, c.announced()), seen.of(noticeReading, c.announced())
-	switch {
-	case phase == route.DeleteNew && copies && reads, phase == route.Copy && reads:
-		return route.HandOver
-	case phase == route.DeleteNew && copies, phase == route.ReadNew && c.phase == route.DeleteNew && copies:
-		return route.Copy
-	}
-	return phase
 }
 
 // effective returns m.options with the servers and placements of the present phases, and the router for them. applying
@@ -198,7 +186,7 @@ func (m *Middleware) wants(t *poolState, o *PoolOptions) (changed bool) {
 		t.settled, t.change = wanted, nil
 		return false
 	case t.change == nil && !t.settled.equal(wanted):
-		t.change = &change{from: t.settled, to: wanted}
+		t.change = &change{of: t, from: t.settled, to: wanted}
 		return true
 	case t.change == nil || t.change.phase != route.DeleteNew || t.change.to.equal(wanted):
 		return false // it begins when the change that is under way has ended
@@ -207,52 +195,71 @@ func (m *Middleware) wants(t *poolState, o *PoolOptions) (changed bool) {
 	return true
 }
 
-// enter makes t's change enter phase. applying is held.
-func (m *Middleware) enter(ctx context.Context, t *poolState, phase route.Phase) error {
-	c, step := t.change, m.dwell(phase)
-	c.stopCopying()
-	other, seen := m.otherChange(ctx, t, phase)
-	if besides := c.besides(phase, seen); other == nil && besides != phase {
-		m.announce(ctx, t, besides)
-		m.current.Load().of(t).board().leave(ctx, phase, besides)
-		phase, step = besides, m.dwell(besides)
+// prepare gives way, or waits, if others change to a different list: if two middlewares see each other, the one that is
+// about to read by its list gives way.
+func (c *change) prepare(ctx context.Context, m *Middleware, phase route.Phase, seen sightings) route.Phase {
+	b, other := c.board(m), m.conflict(c, seen)
+	if other != nil && phase == route.DeleteNew {
+		pause(ctx, giveWay)
+		seen = m.announce(ctx, c, phase)
+		other = m.conflict(c, seen)
+	} else if other != nil {
+		b.leave(ctx, phase, route.Settled)
 	}
-	if other != nil {
+	besides := c.besides(phase, seen)
+	switch {
+	case phase == route.Settled:
+		c.of.settled = c.to
+	case other != nil:
 		m.options.Log.Warn("another mcmw is changing to a different list of servers: this one changes to that list " +
 			"first, and to its own list afterwards")
-		if phase == route.DeleteNew {
-			step = 0 // the other middleware is a phase ahead and will not wait
-		}
+		c.behind = phase == route.DeleteNew
 		phase, c.to = route.DeleteNew, *other
-		m.announce(ctx, t, phase)
+		m.announce(ctx, c, phase)
+	case besides != phase:
+		m.announce(ctx, c, besides)
+		b.leave(ctx, phase, besides)
+		phase = besides
 	}
-	if phase == route.Copy {
-		m.current.Load().of(t).board().leave(ctx, route.DeleteNew, phase)
+	if phase == route.Copy && b != nil {
+		b.leave(ctx, route.DeleteNew, phase)
 	}
-	c.phase, c.cleaned, c.copying = phase, nil, nil
-	m.options.Log.Info("the placement of keys changes", "pool", t.name, "phase", phase.String(), "from",
+	m.options.Log.Info("the placement of keys changes", "pool", c.of.name, "phase", phase.String(), "from",
 		fingerprint(c.from.record()), "to", fingerprint(c.to.record()))
-	err := m.replace(ctx, t)
-	if phase == route.DeleteNew {
-		m.cleanNew(t, c)
-		m.announce(ctx, t, phase) // on the servers of the new list, too
-	}
-	c.due, t.look = time.Now().Add(step), time.Now().Add(m.lookEvery())
-	m.drives()
-	return err
+	return phase
 }
 
-// cleanNew starts to delete, on servers that get keys, what they may still hold of these keys. Servers that join are
-// flushed anyway.
-func (m *Middleware) cleanNew(t *poolState, c *change) {
-	p := m.current.Load().of(t)
+// giveWay bounds the time in which a middleware that gives way withdraws its announcement.
+const giveWay = 500 * time.Millisecond
+
+// besides returns the phase to enter instead of phase, because of what others have announced of c: who is late does not
+// enter one in which values must not be copied while others may copy, nor one in which they are copied when others have
+// stopped.
+func (c *change) besides(phase route.Phase, seen sightings) route.Phase {
+	copies, reads := seen.has(noticeCopying), seen.has(noticeReading)
+	switch {
+	case phase == route.DeleteNew && copies && reads, phase == route.Copy && reads:
+		return route.HandOver
+	case phase == route.DeleteNew && copies, phase == route.ReadNew && c.phase == route.DeleteNew && copies:
+		return route.Copy
+	}
+	return phase
+}
+
+// cleaning returns what deletes, on servers that get keys, what they may still hold of these keys. Servers that join
+// are flushed anyway.
+func (c *change) cleaning(m *Middleware, phase route.Phase) []func() {
+	if phase != route.DeleteNew {
+		return nil
+	}
+	p := m.current.Load().of(c.of)
 	gets := len(c.to.router.Servers()) // the first servers of p
-	c.cleaned = m.clean(p.cleaning(m.work, m.mark(t), func(i int) func(key []byte) bool {
+	return p.cleaning(m.work, m.mark(c.of), func(i int) func(key []byte) bool {
 		if i >= gets || !c.to.router.Gains(p.servers[i].Name, c.from.router) {
 			return nil
 		}
 		return func(key []byte) bool { return p.router.Gained(i, key) }
-	}))
+	})
 }
 
 // markSteps is how many steps a mark lasts from the last look on: as long as a middleware may join the change, because
@@ -264,23 +271,57 @@ func (m *Middleware) mark(t *poolState) backend.Mark {
 	if t.change == nil {
 		return backend.Mark{}
 	}
-	a := t.change.announced()
+	a := t.change.name()
 	return backend.Mark{Text: a.From + " " + a.To, For: markSteps * m.options.ChangeStep}
 }
 
-// step enters the next phase of t's change. applying is held.
-func (m *Middleware) step(ctx context.Context, t *poolState) {
-	c := t.change
-	next, more := c.next(m.copiesMoved(t))
-	switch {
-	case !more:
-		t.change = nil
-		if at := slices.Index(m.poolStates, t); !m.wants(t, &m.options.Pools[at]) {
-			return
+func (c *change) keepMarks(ctx context.Context, m *Middleware) {
+	mark := m.mark(c.of)
+	m.current.Load().of(c.of).each(func(s *backend.Server) { _ = s.Talk(ctx, mark.Keep) })
+}
+
+// heard acts on what others have announced:
+//   - In phase delete-new a change to another list is given way to.
+//   - In phase copy copying begins when it is due and nobody is in delete-new.
+//   - In read-new and settled, a next change that another middleware has begun, and that this one wants, begins here,
+//     too.
+func (c *change) heard(ctx context.Context, m *Middleware, seen sightings) (entered bool) {
+	t := c.of
+	switch c.phase {
+	case route.DeleteNew:
+		if entered = m.conflict(c, seen) != nil; entered {
+			m.enterOrLog(ctx, route.DeleteNew, c)
 		}
-		next = route.DeleteNew
-	case next == route.Settled:
-		t.settled = c.to
+		return entered
+	case route.Copy:
+		if c.copying == nil && !seen.has(noticeDeleting) && !time.Now().Before(c.due) {
+			m.beginCopying(c)
+		}
+		return false
+	case route.HandOver:
+		return false
 	}
-	m.enterOrLog(ctx, t, next)
+	o := m.optionsOf(t)
+	router, _ := route.New(o.Servers, o.Options) // it never fails: o has been validated
+	next := route.Announced{From: seen.own.To, To: fingerprint(placed{router, o.Options}.record())}
+	if !slices.Contains(names(seen.all()), next) {
+		return false
+	}
+	t.settled = c.to
+	c.end(ctx, m)
+	return true
+}
+
+// end begins the change to the list that was wanted meanwhile, if there is one.
+func (c *change) end(ctx context.Context, m *Middleware) {
+	t := c.of
+	t.change = nil
+	if m.wants(t, m.optionsOf(t)) {
+		m.enterOrLog(ctx, route.DeleteNew, t.change)
+	}
+}
+
+// optionsOf returns the options of t's pool. applying is held.
+func (m *Middleware) optionsOf(t *poolState) *PoolOptions {
+	return &m.options.Pools[slices.Index(m.poolStates, t)]
 }

@@ -83,9 +83,9 @@ type poolState struct {
 	// to that pool.
 	warming stats.Sum[stats.Warming]
 	missing *sweep.Missing
-	lingers bool      // it still respects marks, which it no longer needs, until all its servers may be read
-	look    time.Time // when drive looks again at what other middlewares have announced
-	watched time.Time // until when it does so without a change, after the start
+	lingers bool // it still respects marks, which it no longer needs, until all its servers may be read
+	// After the start, until watched, drive looks whether others have begun a change; the next time at look.
+	look, watched time.Time
 }
 
 // placement is an earlier placement of keys. servers has the current servers in place of those of that time; nil: the

@@ -2,39 +2,72 @@ package middleware
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"sync"
 	"time"
 
 	"mcmw/internal/backend"
 	"mcmw/internal/route"
-	"mcmw/internal/sweep"
 )
 
-// course is the progress of a change through its phases: delete-new, perhaps copy and hand-over, read-new, and settled,
-// the last one, in which keys are placed as wanted but the next change must not begin yet; or late, and settled. A
-// phase ends when it is due and the servers that get keys have been cleaned. Migrations go by the clock instead; see
-// Migration.
+// courseRows say how a middleware is in each phase of a change: the phase after it, the keys under which it announces
+// the phase, and what it does if others have announced the same change under other keys: the phase ends at once, or it
+// lasts until they have not. Copy and hand-over are left out if nothing can be copied.
+//
+// In phase settled, the last one, keys are placed as wanted, but the next change must not begin yet. Phase late has
+// the same phase after it as read-new, so it lasts as that one does.
+var courseRows = [route.NumPhases]struct {
+	next           route.Phase
+	announces      []notice
+	endsFor, waits []notice
+}{
+	route.DeleteNew: {route.Copy, []notice{noticeDeleting}, []notice{noticeCopying, noticeReading}, nil},
+	route.Copy:      {route.HandOver, []notice{noticeCopying}, []notice{noticeReading}, nil},
+	route.HandOver:  {route.ReadNew, []notice{noticeCopying, noticeReading}, nil, nil},
+	route.ReadNew:   {route.Settled, []notice{noticeReading}, nil, []notice{noticeDeleting, noticeCopying}},
+	route.Late:      {route.Settled, nil, nil, []notice{noticeDeleting, noticeCopying}},
+}
+
+// course is the progress of a change through the phases of courseRows. A phase ends when it is due, the servers that
+// get keys have been cleaned, and copying has ended. Migrations go by the clock instead; see Migration.
 type course struct {
 	phase   route.Phase
+	alone   bool // no other middleware may be in another phase: there is only the last one, which need not last
+	behind  bool // another middleware is a phase ahead and will not wait, so the phase need not last
 	due     time.Time
+	look    time.Time       // when drive looks again at what others have announced
 	cleaned <-chan struct{} // closed when the servers that get keys have been cleaned; nil: there are none
+	copying *copying        // in phase copy; nil: it has not begun
 }
 
-// next returns the phase after the present one; more is false if that is the last one. copies: values are copied.
-func (c *course) next(copies bool) (phase route.Phase, more bool) {
-	switch {
-	case c.phase == route.DeleteNew && !copies:
-		return route.ReadNew, true
-	case c.phase != route.Settled && c.phase < route.ReadNew:
-		return c.phase + 1, true
-	}
-	return route.Settled, c.phase != route.Settled
+// driven is a change that drive takes through its course: of a pool's placement (change), or of routes (rerouting). Its
+// functions are called while applying is held.
+type driven interface {
+	progress() *course
+	// what is a text for what changes.
+	what() string
+	// board is where the change is announced; nil: it is not.
+	board(m *Middleware) *board
+	// keepMarks keeps the marks of servers that were cleaned.
+	keepMarks(ctx context.Context, m *Middleware)
+	// copies reports whether values are to be copied after phase delete-new.
+	copies(m *Middleware) bool
+	// prepare is called before phase is entered, when that has been announced and others have been seen. It returns the
+	// phase to enter instead.
+	prepare(ctx context.Context, m *Middleware, phase route.Phase, seen sightings) route.Phase
+	// cleaning returns what cleans servers in phase, which the present core serves.
+	cleaning(m *Middleware, phase route.Phase) []func()
+	// heard acts on what others have announced, if courseRows says nothing. It returns true if it has entered a phase.
+	heard(ctx context.Context, m *Middleware, seen sightings) bool
+	// end is called when the last phase has ended.
+	end(ctx context.Context, m *Middleware)
 }
 
-// mayEnd reports whether the phase may end now.
-func (c *course) mayEnd() bool { return !time.Now().Before(c.due) && done(c.cleaned) }
+func (c *course) progress() *course { return c }
+
+func (c *course) mayEnd() bool {
+	return !time.Now().Before(c.due) && done(c.cleaned) &&
+		(c.phase != route.Copy || c.copying != nil && done(c.copying.ended))
+}
 
 // done reports whether cleaned is closed, or nil.
 func done(cleaned <-chan struct{}) bool {
@@ -50,14 +83,16 @@ func done(cleaned <-chan struct{}) bool {
 // previous routes.
 const lateSteps = 2
 
-// dwell is how long a middleware stays in a phase of a change at least.
-func (m *Middleware) dwell(phase route.Phase) time.Duration {
-	switch step := m.options.ChangeStep; phase {
-	case route.DeleteNew:
+// dwell is how long a middleware stays in c's phase at least.
+func (m *Middleware) dwell(c *course) time.Duration {
+	switch step := m.options.ChangeStep; {
+	case c.alone, c.behind:
+		return 0
+	case c.phase == route.DeleteNew:
 		return step + m.options.longestTimeout()
-	case route.HandOver:
+	case c.phase == route.HandOver:
 		return settling(step)
-	case route.Late:
+	case c.phase == route.Late:
 		return lateSteps*step + m.options.longestTimeout()
 	default:
 		return step
@@ -69,7 +104,27 @@ func (m *Middleware) lookEvery() time.Duration {
 	return max(m.options.ChangeStep/4, 20*time.Millisecond)
 }
 
-// drive takes changes and migrations through their phases, until ctx is done.
+// announcementLasts is how long an announcement lasts: until the look after the next one, even if a phase is entered
+// meanwhile, which waits for requests and connections.
+func (m *Middleware) announcementLasts() time.Duration {
+	return m.options.ChangeStep/2 + m.options.longestTimeout() + 2*m.options.ConnectTimeout + time.Second
+}
+
+// underWay returns the changes that are under way. applying is held.
+func (m *Middleware) underWay() (all []driven) {
+	for _, t := range m.poolStates {
+		if t.change != nil {
+			all = append(all, t.change)
+		}
+	}
+	if m.routing != nil {
+		all = append(all, m.routing)
+	}
+	return all
+}
+
+// drive takes changes and migrations through their phases, until ctx is done. After the start it looks for changes that
+// others have begun.
 func (m *Middleware) drive(ctx context.Context) {
 	for {
 		m.applying.Lock()
@@ -77,10 +132,10 @@ func (m *Middleware) drive(ctx context.Context) {
 		if !m.stopping {
 			next = m.enterPhases(ctx)
 			for _, t := range m.poolStates {
-				next = min(next, m.drivePool(ctx, t))
+				next = min(next, m.watch(ctx, t))
 			}
-			if c := m.routing; c != nil {
-				next = min(next, m.driveRoutes(ctx, c))
+			for _, d := range m.underWay() {
+				next = min(next, m.driveOne(ctx, d))
 			}
 		}
 		m.applying.Unlock()
@@ -93,7 +148,8 @@ func (m *Middleware) drive(ctx context.Context) {
 	}
 }
 
-// drives makes drive look at once at what is under way. It is called by whoever changes that.
+// drives makes drive look at once at what is under way. It is called by whoever changes that, and when the last server
+// has been cleaned.
 func (m *Middleware) drives() {
 	select {
 	case m.driving <- struct{}{}:
@@ -101,55 +157,110 @@ func (m *Middleware) drives() {
 	}
 }
 
-// wait returns how long drive may wait for the end of the phase. It is called when the last server has been cleaned,
-// too.
-func (c *course) wait() time.Duration {
-	if wait := time.Until(c.due); wait > 0 {
-		return wait
-	}
-	return time.Hour
-}
-
-// drivePool takes the change of t's pool further if it is time, and returns how long drive may wait. From time to time,
-// and before a phase ends, it looks at what other middlewares have announced; see look. Without a change it does so
-// after the start. applying is held.
-func (m *Middleware) drivePool(ctx context.Context, t *poolState) (wait time.Duration) {
-	c, looks := t.change, !time.Now().Before(t.look)
-	switch {
-	case c == nil && !time.Now().Before(t.watched):
-		return time.Hour
-	case c == nil && looks:
-		m.followOthers(ctx, t)
-	case c != nil && (looks || c.mayEnd()):
-		cleaned := c.cleaned
-		m.look(ctx, t)
-		if t.change == c && c.cleaned == cleaned && c.mayEnd() {
-			m.step(ctx, t)
+// driveOne takes d further if it is time, and returns how long drive may wait. From time to time, and before a phase
+// ends, it looks at what other middlewares have announced. applying is held.
+func (m *Middleware) driveOne(ctx context.Context, d driven) (wait time.Duration) {
+	c := d.progress()
+	looks := !time.Now().Before(c.look)
+	if looks || c.mayEnd() {
+		if !m.look(ctx, d) && c.mayEnd() {
+			m.step(ctx, d)
 		}
 	}
 	if looks {
-		t.look = time.Now().Add(m.lookEvery())
+		c.look = time.Now().Add(m.lookEvery())
 	}
-	if wait = time.Until(t.look); t.change != nil {
-		wait = min(wait, t.change.wait())
+	if wait = time.Until(c.look); time.Now().Before(c.due) {
+		wait = min(wait, time.Until(c.due))
 	}
 	return wait
 }
 
-// driveRoutes is drivePool for the change of routes r. applying is held.
-func (m *Middleware) driveRoutes(ctx context.Context, r *rerouting) (wait time.Duration) {
-	looks := r.phased && !time.Now().Before(r.look)
-	if looks || r.mayEnd() {
-		m.lookAtRoutes(ctx)
-		r.look = time.Now().Add(m.lookEvery())
-		if r.mayEnd() {
-			m.stepRoutes(ctx)
+// announce announces that d enters phase, or is in it, and returns what others have announced. applying is held.
+func (m *Middleware) announce(ctx context.Context, d driven, phase route.Phase) (seen sightings) {
+	if b := d.board(m); b != nil {
+		seen = b.announce(ctx, phase, m.announcementLasts())
+	}
+	return seen
+}
+
+// look announces again in which phase d is, and acts on what others have announced. Until phase settled the marks of
+// servers that were cleaned are kept. It returns true if d has entered a phase, or has ended. applying is held.
+func (m *Middleware) look(ctx context.Context, d driven) (entered bool) {
+	c := d.progress()
+	seen, row := m.announce(ctx, d, c.phase), &courseRows[c.phase]
+	if c.phase != route.Settled {
+		d.keepMarks(ctx, m)
+	}
+	switch soon := time.Now().Add(m.lookEvery()); {
+	case seen.has(row.endsFor...):
+		c.due = time.Now()
+		c.stopCopying()
+	case seen.has(row.waits...):
+		if c.due.Before(soon) {
+			c.due = soon
 		}
+	default:
+		return d.heard(ctx, m, seen)
 	}
-	if wait = r.wait(); r.phased {
-		wait = min(wait, time.Until(r.look))
+	return false
+}
+
+// step takes d to the phase after the present one. applying is held.
+func (m *Middleware) step(ctx context.Context, d driven) {
+	c := d.progress()
+	next := courseRows[c.phase].next
+	switch {
+	case c.phase == route.Settled:
+		d.end(ctx, m)
+		return
+	case next == route.Copy && !d.copies(m):
+		next = route.ReadNew
 	}
-	return wait
+	m.enterOrLog(ctx, next, d)
+}
+
+// enter makes changes enter phase, or the phases that they enter instead. It replaces the core, even if there is none.
+// applying is held.
+func (m *Middleware) enter(ctx context.Context, phase route.Phase, changes ...driven) error {
+	for _, d := range changes {
+		c, enters := d.progress(), phase
+		c.stopCopying()
+		var seen sightings
+		if c.alone {
+			enters = route.Settled
+		} else if phase != route.Settled {
+			seen = m.announce(ctx, d, phase)
+		}
+		c.behind = false
+		c.phase = d.prepare(ctx, m, enters, seen)
+		c.cleaned, c.copying = nil, nil
+	}
+	err := m.replace(ctx, changes...)
+	for _, d := range changes {
+		m.entered(ctx, d)
+	}
+	return err
+}
+
+// entered is called when the core for d's phase serves. applying is held.
+func (m *Middleware) entered(ctx context.Context, d driven) {
+	c := d.progress()
+	if cleaning := d.cleaning(m, c.phase); len(cleaning) > 0 {
+		c.cleaned = m.clean(cleaning)
+	}
+	if c.phase == route.DeleteNew {
+		m.announce(ctx, d, c.phase) // on servers that have joined, too
+	}
+	c.due, c.look = time.Now().Add(m.dwell(c)), time.Now().Add(m.lookEvery())
+	m.drives()
+}
+
+// enterOrLog is enter for one change. applying is held.
+func (m *Middleware) enterOrLog(ctx context.Context, phase route.Phase, d driven) {
+	if err := m.enter(ctx, phase, d); err != nil {
+		m.options.Log.Error(d.what()+" cannot enter its next phase", "error", err)
+	}
 }
 
 // clean runs cleaning, and returns a channel that is closed afterwards. applying is held.
@@ -184,113 +295,4 @@ func (p *pool) cleaning(ctx context.Context, mark backend.Mark,
 		}
 	}
 	return all
-}
-
-// copying is the copying of values in phase copy of a change of placement. The zero value has ended.
-type copying struct {
-	stop  context.CancelFunc
-	ended <-chan struct{}
-}
-
-// mostCopyTries is how often this middleware tries to copy what moves. Then the rest is lost, as it would be without.
-// After patientCopyTries it leaves out what servers hold that are stale.
-const (
-	mostCopyTries    = 10
-	patientCopyTries = 5
-)
-
-// copiesMoved reports whether values of keys that move by t's change are to be copied to their new holders. It needs
-// versions, and a server to copy from. A value with chunks can't be copied, nor can one that a gutter may hold instead.
-// applying is held.
-func (m *Middleware) copiesMoved(t *poolState) bool {
-	c, p := t.change, m.current.Load().of(t)
-	if c.phase != route.DeleteNew || m.options.RefillRate == 0 || !p.versioned.Load() || p.migrates || p.had != nil ||
-		p.diverts() || p.options.Large.Limit > 0 {
-		return false
-	}
-	return slices.ContainsFunc(p.servers, func(s *backend.Server) bool {
-		return s.Readable() && c.from.router.Gains(s.Name, c.to.router) // it loses keys
-	})
-}
-
-// beginCopying begins to copy what moves by t's change, which is in phase copy. applying is held.
-func (m *Middleware) beginCopying(t *poolState) {
-	ctx, stop := context.WithCancel(m.work)
-	ended, name, olds := make(chan struct{}), t.change.announced(), t.change.from.router.Servers()
-	t.change.copying = &copying{stop, ended}
-	m.background.Go(func() {
-		m.copyMoved(ctx, t, name.From+" -> "+name.To, olds)
-		stop()
-		close(ended)
-		m.drives()
-	})
-}
-
-// stopCopying stops copying, and does not wait for the end. What is not confirmed by then expires; see route.HandOver.
-func (c *change) stopCopying() {
-	switch {
-	case c.copying == nil && c.phase == route.Copy:
-		c.copying = &copying{}
-	case c.copying != nil && c.copying.stop != nil:
-		c.copying.stop()
-	}
-}
-
-// mayEnd reports whether the phase may end now.
-func (c *change) mayEnd() bool {
-	return c.course.mayEnd() && (c.phase != route.Copy || c.copying != nil && done(c.copying.ended))
-}
-
-// copyMoved copies what moves from olds by a change of t's placement, until one of the middlewares has copied it, or
-// ctx is done.
-func (m *Middleware) copyMoved(ctx context.Context, t *poolState, name string, olds []route.Server) {
-	logged := ""
-	for tries := 0; ctx.Err() == nil; {
-		o := &m.current.Load().options
-		p := m.current.Load().of(t)
-		if p == nil || p.router.Phase() != route.Copy {
-			return
-		}
-		running, stop := context.WithCancel(ctx)
-		complete := false
-		copier := sweep.Copier{
-			Name: name, From: p.router, Servers: p.servers, Rate: o.RefillRate, Hold: hold(p.step), Pause: p.step,
-			Log: p.log, Copied: func(int) {},
-			Awaits: func(s int) bool {
-				named := func(old route.Server) bool { return old.Name == p.servers[s].Name }
-				return tries < patientCopyTries && slices.ContainsFunc(olds, named)
-			},
-			Report: func(progress sweep.CopyProgress) {
-				if complete = progress.Complete; complete {
-					p.log.Info("keys that move were copied to their new servers", "pool", t.name, "copied",
-						progress.Copied, "left", progress.Left)
-					stop()
-				}
-			},
-		}
-		err := copier.Run(running, func() time.Duration {
-			if complete {
-				return 3 * sweepAgain // another middleware that does not see it in this time looks at all keys itself
-			}
-			return 0
-		})
-		stop()
-		switch {
-		case complete:
-			return
-		case err == nil, errors.Is(err, sweep.ErrClaimed):
-		case errors.Is(err, backend.ErrNoList), tries == mostCopyTries:
-			p.log.Warn("keys that move are not copied to their new servers: they will be misses", "pool", t.name,
-				"error", err)
-			return
-		default:
-			tries++
-			if logged != err.Error() {
-				logged = err.Error()
-				p.log.Warn("keys that move could not be copied to their new servers; trying again", "pool", t.name,
-					"error", err)
-			}
-		}
-		pause(ctx, sweepAgain)
-	}
 }

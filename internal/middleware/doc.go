@@ -199,8 +199,9 @@
 // (route.Row). If another server is to decide commands that depend on a key's item, these miss in the phase before
 // that. New holders are cleaned in the first phase, in the background, and the next phase waits for that (drive). Then
 // one middleware copies to them the values of keys that move (sweep.Copier), before anyone reads them there.
-// Middlewares announce their phases on the servers, so that none stops deleting on the previous holders while another
-// may read these (look), and one that starts joins the others in their phase (join).
+// Middlewares announce their phases on the servers (board), so that none stops deleting on the previous holders while
+// another may read these, and one that starts joins the others in their phase (join). Changes of routes go through the
+// same phases: courseRows says for both what a middleware does in each.
 //
 // A middleware that is the only writer, or uses no phases, replaces the placement at once: when a key that has moved is
 // written, the write is noted for its previous holders (backend.Server.LeaveBehind), which delete the key before they

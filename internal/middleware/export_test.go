@@ -1,8 +1,6 @@
 package middleware
 
 import (
-	"context"
-	"slices"
 	"time"
 
 	"mcmw/internal/route"
@@ -13,20 +11,20 @@ import (
 func (m *Middleware) EndPhase() bool {
 	m.applying.Lock()
 	defer m.applying.Unlock()
-	c, step := m.currentCourse()
-	if c == nil {
+	d := m.first()
+	if d == nil {
 		return false
 	}
-	awaited := *c
+	awaited := *d.progress()
 	m.applying.Unlock()
 	if awaited.cleaned != nil {
 		<-awaited.cleaned
 	}
 	m.applying.Lock()
 	m.awaitCopied()
-	c, _ = m.currentCourse()
-	if c != nil && c.phase == awaited.phase && c.cleaned == awaited.cleaned { // otherwise the phase has ended
-		step(m.work)
+	// otherwise the phase has ended
+	if d = m.first(); d != nil && d.progress().phase == awaited.phase && d.progress().cleaned == awaited.cleaned {
+		m.step(m.work, d)
 	}
 	return true
 }
@@ -37,7 +35,7 @@ func (m *Middleware) awaitCopied() {
 		for c := t.change; c != nil && t.change == c && c.phase == route.Copy && !c.mayEnd(); {
 			c.due = time.Now()
 			if c.copying == nil {
-				m.look(m.work, t) // asks the servers whether another is still in delete-new
+				m.look(m.work, c) // asks the servers whether another is still in delete-new
 			}
 			begun := c.copying
 			m.applying.Unlock()
@@ -55,15 +53,10 @@ func (m *Middleware) AwaitsOthers() bool {
 	m.applying.Lock()
 	defer m.applying.Unlock()
 	now := time.Now()
-	c, _ := m.currentCourse()
-	c.due = now
-	if m.routing != nil {
-		m.lookAtRoutes(m.work)
-	} else {
-		m.look(m.work, m.poolStates[0])
-	}
-	c, _ = m.currentCourse()
-	return c.due.After(now.Add(time.Second))
+	d := m.first()
+	d.progress().due = now
+	m.look(m.work, d)
+	return m.first().progress().due.After(now.Add(time.Second))
 }
 
 // FollowOthers begins the change that other middlewares have announced, as a middleware does that has just started.
@@ -73,17 +66,12 @@ func (m *Middleware) FollowOthers() {
 	m.followOthers(m.work, m.poolStates[0])
 }
 
-// currentCourse returns the course of the present change, nil if there is none, and the function that enters its next
-// phase. applying is held.
-func (m *Middleware) currentCourse() (c *course, step func(context.Context)) {
-	if at := slices.IndexFunc(m.poolStates, func(t *poolState) bool { return t.change != nil }); at >= 0 {
-		t := m.poolStates[at]
-		return &t.change.course, func(ctx context.Context) { m.step(ctx, t) }
+// first returns a change that is under way; nil: there is none. applying is held.
+func (m *Middleware) first() driven {
+	if all := m.underWay(); len(all) > 0 {
+		return all[0]
 	}
-	if m.routing != nil {
-		return &m.routing.course, m.stepRoutes
-	}
-	return nil, nil
+	return nil
 }
 
 // Phase returns the phase of the current core's router.

@@ -86,7 +86,7 @@ func (m *Middleware) cleanGutters(r *rerouting) (cleaning []func()) {
 			return slices.Contains(of, c.router.Table().Pool(key)) || stripped[c.pools[of[0]].name] != nil
 		}
 		var mark backend.Mark
-		if r.phased {
+		if !r.alone {
 			mark = backend.Mark{
 				Text: fmt.Sprintf("gutter %d %s", at, fingerprint(placements...)),
 				For:  m.options.ChangeStep,

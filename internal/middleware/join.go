@@ -16,7 +16,7 @@ import (
 func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 	changes := false
 	for _, p := range c.pools {
-		if p.records != nil && p.options.inPhases(p.step) && m.join(ctx, p) {
+		if p.records != nil && p.options.inPhases(p.step) && m.joinPool(ctx, p) {
 			changes = true
 			t := p.poolState.change
 			c.options.Log.Info("the placement of keys is changing, or has changed", "pool", p.name, "phase",
@@ -59,28 +59,28 @@ func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 	m.registry.Change(m.statistics(next))
 	for _, p := range next.pools {
 		if change := p.change; change != nil {
-			m.announce(ctx, p.poolState, change.phase) // on the servers that c does not have, too
+			m.announce(ctx, p.poolState.change, change.phase) // on the servers that c does not have, too
 			p.joinServers(m.mark(p.poolState))
 		}
 	}
 	return next
 }
 
-// join makes the pool join the change that other middlewares have announced on its servers, or that the servers'
+// joinPool makes the pool join the change that other middlewares have announced on its servers, or that the servers'
 // records show although no middleware is there to announce it. It returns false if there is none. applying is held.
-func (m *Middleware) join(ctx context.Context, p *pool) bool {
+func (m *Middleware) joinPool(ctx context.Context, p *pool) bool {
 	t, own, known := p.poolState, p.settled, true
-	phase := p.board().join(ctx, m.lookEvery(), m.announcementLasts(),
-		func(a announced[*marker.Record], phase route.Phase) []byte {
-			from, knownFrom := p.located(a.change.Previous[0], a.change)
-			to, knownTo := p.located(a.change.Placement, a.change)
-			if known = knownFrom && knownTo; !known {
-				return nil
-			}
-			t.change, t.joined = &change{course: course{phase: phase}, from: from, to: to}, true
-			return t.change.announcement()
-		})
-	if phase != route.Settled {
+	joined := m.join(ctx, p.board(nil), func(value []byte, phase route.Phase) driven {
+		record, _, _ := decodeChange(value)
+		from, knownFrom := p.located(record.Previous[0], record)
+		to, knownTo := p.located(record.Placement, record)
+		if known = knownFrom && knownTo; !known {
+			return nil
+		}
+		t.change, t.joined = &change{course: course{phase: phase}, of: t, from: from, to: to}, true
+		return t.change
+	})
+	if joined {
 		return true
 	}
 	t.change, t.joined = nil, false
@@ -89,9 +89,46 @@ func (m *Middleware) join(ctx context.Context, p *pool) bool {
 		return false
 	}
 	// Read by the record as the last middleware did. Then go on to the own list.
-	t.change = &change{course: course{phase: from.phase}, from: from.placed, to: own}
-	m.announce(ctx, t, from.phase)
+	t.change = &change{course: course{phase: from.phase}, of: t, from: from.placed, to: own}
+	m.announce(ctx, t.change, from.phase)
 	return true
+}
+
+// join makes a middleware that starts join the change that others have announced on b. enter returns the change that
+// they have described, in a phase; nil: it can't. The announcements are read again after this middleware has made its
+// own: if it joins in a phase before read-new, none of the others has left read-new before it has seen that. If the two
+// looks are further apart than lookEvery, announcements may have expired meanwhile, and it begins again. It returns
+// false if there is nothing to join.
+func (m *Middleware) join(ctx context.Context, b *board, enter func(value []byte, phase route.Phase) driven) bool {
+	begun, seen := time.Now(), b.sight(ctx)
+	next := func() (route.Announced, route.Phase) {
+		return route.Join(names(seen.by[noticeDeleting]), names(seen.by[noticeCopying]), names(seen.by[noticeReading]))
+	}
+	for {
+		a, phase := next()
+		if phase == route.Settled {
+			return false
+		}
+		all := seen.all()
+		joins := all[slices.Index(names(all), a)]
+		d := enter(joins.value, phase)
+		if d == nil {
+			return false
+		}
+		if seen = m.announce(ctx, d, phase); phase == route.ReadNew {
+			return true
+		}
+		for _, n := range courseRows[phase].announces {
+			seen.by[n] = []announced{joins}
+		}
+		switch _, again := next(); {
+		case time.Since(begun) > m.lookEvery():
+			b.leave(ctx, phase, route.Settled)
+			begun, seen = time.Now(), b.sight(ctx)
+		case again == phase:
+			return true
+		}
+	}
 }
 
 // earlier is a placement, other than the wanted one, that the servers' records have, and the phase in which a
@@ -171,8 +208,7 @@ func (p *pool) judge(looks marker.Looks) {
 func (m *Middleware) cleanJoined() {
 	for _, t := range m.poolStates {
 		if t.joined && t.change.phase != route.DeleteNew {
-			m.cleanNew(t, t.change)
-			<-t.change.cleaned
+			<-m.clean(t.change.cleaning(m, route.DeleteNew))
 		}
 	}
 	if r := m.routing; r != nil && r.phase == route.ReadNew {
@@ -184,17 +220,30 @@ func (m *Middleware) cleanJoined() {
 // phases. applying is held.
 func (m *Middleware) beginChanges() {
 	for _, t := range m.poolStates {
-		if t.change != nil {
-			if t.change.phase == route.DeleteNew {
-				m.cleanNew(t, t.change)
-			}
-			t.change.due = time.Now().Add(m.dwell(t.change.phase))
-		}
-		t.look = time.Now().Add(m.lookEvery())
-		if t.records != nil {
+		if t.look = time.Now().Add(m.lookEvery()); t.records != nil {
 			t.watched = time.Now().Add(2 * m.options.ChangeStep)
 		}
 	}
+	if m.routing != nil {
+		m.routing.prepare(m.work, m, m.routing.phase, sightings{})
+	}
+	for _, d := range m.underWay() {
+		m.entered(m.work, d)
+	}
+}
+
+// watch looks from time to time, after the start, whether others have begun a change of t's placement, and returns how
+// long drive may wait. applying is held.
+func (m *Middleware) watch(ctx context.Context, t *poolState) (wait time.Duration) {
+	now := time.Now()
+	switch {
+	case t.change != nil || !now.Before(t.watched):
+		return time.Hour
+	case !now.Before(t.look):
+		m.followOthers(ctx, t)
+		t.look = time.Now().Add(m.lookEvery())
+	}
+	return time.Until(t.look)
 }
 
 // followOthers begins the change of t's placement that others have announced. At the start this middleware may not have
@@ -206,12 +255,12 @@ func (m *Middleware) followOthers(ctx context.Context, t *poolState) {
 	}
 	settled := fingerprint(t.settled.record())
 	to := p.conflict(route.Announced{From: settled, To: settled},
-		p.board().sight(ctx))
+		p.board(nil).sight(ctx))
 	if to == nil {
 		return
 	}
 	m.options.Log.Info("another mcmw has begun to change the placement of keys; this one, which has just started, " +
 		"follows it")
-	t.change = &change{from: t.settled, to: *to}
-	m.enterOrLog(ctx, t, route.DeleteNew)
+	t.change = &change{of: t, from: t.settled, to: *to}
+	m.enterOrLog(ctx, route.DeleteNew, t.change)
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"time"
 
 	"mcmw/internal/backend"
 	"mcmw/internal/marker"
@@ -40,19 +39,39 @@ func (o *Options) routesName() string {
 	return named(a)
 }
 
-// routesBoard returns where changes to this middleware's routes and gutters are announced.
-func (m *Middleware) routesBoard() *board[routesChange] {
-	own := m.options.routesName()
-	return &board[routesChange]{
-		m.phasedServers(),
-		[numNotices]string{noticeDeleting: marker.RoutesDeletingKey, noticeReading: marker.RoutesReadingKey},
-		func(value []byte) (a announced[routesChange], ok bool) {
-			err := json.Unmarshal(value, &a.change)
-			a.To, a.change.To = a.change.To, ""
-			a.From = named(a.change)
-			return a, err == nil && a.To == own
+// routesBoard returns where changes to this middleware's routes and gutters are announced. A middleware that has
+// started knows the routes before the change only from records, so the change is known by what it leads to. r may be
+// nil.
+func (m *Middleware) routesBoard(r *rerouting) *board {
+	own := route.Announced{To: m.options.routesName()}
+	b := &board{
+		servers: m.phasedServers(), own: own,
+		keys: [numNotices]string{noticeDeleting: marker.RoutesDeletingKey, noticeReading: marker.RoutesReadingKey},
+		name: func(value []byte) (route.Announced, bool) {
+			_, name, ok := decodeRoutesChange(value)
+			return name, ok && name.To == own.To
 		},
 	}
+	if r != nil {
+		b.value, _ = json.Marshal(routesChange{r.from, r.gutters, own.To}) // it never fails
+	}
+	return b
+}
+
+// board returns nil in the last phase: nobody has to know of that.
+func (r *rerouting) board(m *Middleware) *board {
+	if r.alone || r.phase == route.Settled {
+		return nil
+	}
+	return m.routesBoard(r)
+}
+
+// decodeRoutesChange returns what announces a change of routes, and the change's name.
+func decodeRoutesChange(value []byte) (a routesChange, name route.Announced, ok bool) {
+	err := json.Unmarshal(value, &a)
+	name.To, a.To = a.To, ""
+	name.From = named(a)
+	return a, name, err == nil
 }
 
 // phasedServers returns the servers of the pools that change in phases.
@@ -65,59 +84,17 @@ func (m *Middleware) phasedServers() (servers []*backend.Server) {
 	return servers
 }
 
-// announcement returns what m announces of its change of routes r.
-func (m *Middleware) announcement(r *rerouting) []byte {
-	value, _ := json.Marshal(routesChange{r.from, r.gutters, m.options.routesName()}) // it never fails
-	return value
-}
-
-// announceRoutes is announce for the change of routes r. It returns what is announced for the other one of the phases
-// delete-new and read-new; in phase late for delete-new. applying is held.
-func (m *Middleware) announceRoutes(ctx context.Context, r *rerouting, phase route.Phase) []announced[routesChange] {
-	seen := m.routesBoard().announce(ctx, phase, m.announcement(r), m.announcementLasts())
-	if phase == route.DeleteNew {
-		return seen[noticeReading]
-	}
-	return seen[noticeDeleting]
-}
-
-// lookAtRoutes is look for the change of routes that is under way. Phase late lasts as read-new does, because the phase
-// after it is the same. applying is held.
-func (m *Middleware) lookAtRoutes(ctx context.Context) {
-	r := m.routing
-	if !r.phased || r.phase == route.Settled {
-		return
-	}
-	others := m.announceRoutes(ctx, r, r.phase)
-	for _, p := range m.current.Load().pools {
-		if p.had != nil && r.gains[p.name] {
-			mark := m.routesMark(p)
-			p.each(func(s *backend.Server) { _ = s.Talk(ctx, mark.Keep) })
-		}
-	}
-	switch soon := time.Now().Add(m.lookEvery()); {
-	case len(others) == 0:
-	case r.phase == route.DeleteNew:
-		r.due = time.Now()
-	case r.due.Before(soon):
-		r.due = soon
-	}
-}
-
 // joinRoutes returns the change to c's routes and gutters that other middlewares have announced, in the phase in which
-// this middleware joins it; nil: none. See join. applying is held.
+// this middleware joins it; nil: none. applying is held.
 func (m *Middleware) joinRoutes(ctx context.Context, c *core) (joined *rerouting) {
-	if !c.router.Named() {
-		return nil
+	enter := func(value []byte, phase route.Phase) driven {
+		a, _, _ := decodeRoutesChange(value)
+		if joined = c.reroutingOf(a, phase); joined == nil {
+			return nil
+		}
+		return joined
 	}
-	phase := m.routesBoard().join(ctx, m.lookEvery(), m.announcementLasts(),
-		func(a announced[routesChange], phase route.Phase) []byte {
-			if joined = c.reroutingOf(a.change, phase); joined == nil {
-				return nil
-			}
-			return m.announcement(joined)
-		})
-	if phase == route.Settled {
+	if !c.router.Named() || !m.join(ctx, m.routesBoard(nil), enter) {
 		return nil
 	}
 	return joined
@@ -129,7 +106,7 @@ func (c *core) reroutingOf(a routesChange, phase route.Phase) *rerouting {
 	if err != nil {
 		return nil
 	}
-	r := &rerouting{course: course{phase: phase}, from: a.From, gutters: map[string]route.Standin{}, phased: true}
+	r := &rerouting{course: course{phase: phase}, from: a.From, gutters: map[string]route.Standin{}}
 	for pool, gutter := range a.Gutters {
 		if c.options.number(pool) < 0 || gutter.Pool != "" && c.options.number(gutter.Pool) < 0 {
 			return nil

@@ -360,9 +360,6 @@ func (m *Middleware) begin(ctx, work context.Context) bool {
 		m.background.Go(func() { m.refill(work, t) })
 	}
 	m.beginChanges()
-	if m.routing != nil {
-		m.rerouted()
-	}
 	for i := range m.options.Migrations {
 		m.cleanTarget(&m.options.Migrations[i])
 	}

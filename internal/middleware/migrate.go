@@ -263,7 +263,7 @@ func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
 	}
 	o, now, step := &m.options, m.clock(), m.options.ChangeStep
 	if !slices.Equal(m.moves(o), m.current.Load().router.Migrations()) {
-		if err := m.replace(ctx, nil); err != nil {
+		if err := m.replace(ctx); err != nil {
 			o.Log.Error("a migration cannot enter its next phase", "error", err)
 		}
 		for _, g := range o.Migrations {

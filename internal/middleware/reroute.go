@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"mcmw/internal/backend"
 	"mcmw/internal/link"
@@ -16,8 +15,8 @@ import (
 
 // rerouting is a change of routes that gives keys to other pools, or a change of gutters. Other middlewares may learn
 // of it earlier or later, so it goes through the phases of a change of placement, which middlewares announce as they
-// announce that one; see joinRoutes. A middleware that starts in it and finds no announcement is late. The next change
-// can begin after the last phase:
+// announce that one. A middleware that starts in it and finds no announcement is late. The next change can begin after
+// the last phase:
 //
 //	settled --> delete-new --> read-new --> settled, closing --> settled
 //	start --> late --> settled, closing --> settled
@@ -31,15 +30,13 @@ type rerouting struct {
 	// gutters are the previous gutters of the pools whose gutters are closed, by the pools' names.
 	gutters map[string]route.Standin
 	gains   map[string]bool // the pools that get keys
-	phased  bool            // other middlewares may be in other phases
-	look    time.Time       // when drive looks again at what they have announced
 }
 
 // shift describes how new options, not yet applied, move keys to other pools, and change gutters.
 type shift struct {
 	moved   []route.Moved            // the keys that move in phases
 	gutters map[string]route.Standin // as in rerouting
-	phased  bool                     // as in rerouting
+	phased  bool                     // other middlewares may be in other phases
 	router  *route.Router            // of the new options
 }
 
@@ -183,22 +180,21 @@ func (r *rerouting) missingPool(o *Options) string {
 	return ""
 }
 
-// reroutes begins a change of routes and returns true if o, which is not applied yet, moves keys to other pools in
-// phases, or changes what gutters hold. The next core is in the first phase of the change. applying is held.
-func (m *Middleware) reroutes(o *Options) bool {
+// reroutes begins a change of routes if o, which is not applied yet, moves keys to other pools in phases, or changes
+// what gutters hold; nil: it does not. Apply enters the first phase. applying is held.
+func (m *Middleware) reroutes(o *Options) *rerouting {
 	s, _ := m.shiftTo(o) // checkRoutes has returned the error
 	if len(s.moved)+len(s.gutters) == 0 {
-		return false
+		return nil
 	}
 	from := m.current.Load().router.Table().Routes()
 	if _, err := route.NewTable(o.names(), from); err != nil { // without phases a pool may be removed at once
 		from = o.Routes
 	}
-	m.routing = &rerouting{from: from, gutters: s.gutters, phased: s.phased, gains: gains(s.moved)}
-	if s.phased {
-		m.routing.phase = route.DeleteNew
+	m.routing = &rerouting{
+		course: course{alone: !s.phased}, from: from, gutters: s.gutters, gains: gains(s.moved),
 	}
-	return true
+	return m.routing
 }
 
 // gains returns the pools that get keys.
@@ -210,24 +206,47 @@ func gains(moved []route.Moved) map[string]bool {
 	return pools
 }
 
-// rerouted is called when the core for the phase of m.routing serves. It starts the cleaning that belongs to the phase
-// and sets when the phase is due to end. applying is held.
-func (m *Middleware) rerouted() {
-	r := m.routing
-	m.options.Log.Info("routes of keys change", "phase", r.phase.String())
-	r.cleaned, r.due = nil, time.Now()
-	switch r.phase {
+func (r *rerouting) what() string { return "the change of routes" }
+
+func (r *rerouting) copies(*Middleware) bool { return false }
+
+func (r *rerouting) heard(context.Context, *Middleware, sightings) bool { return false }
+
+func (r *rerouting) prepare(_ context.Context, m *Middleware, phase route.Phase, _ sightings) route.Phase {
+	m.options.Log.Info("routes of keys change", "phase", phase.String())
+	return phase
+}
+
+// cleaning returns what deletes, in pools that get keys, what their servers may still hold of these keys; in the last
+// phase, what gutters hold that are about to be used.
+func (r *rerouting) cleaning(m *Middleware, phase route.Phase) []func() {
+	switch phase {
 	case route.DeleteNew:
 		m.unmarkLosers(r)
-		r.cleaned = m.clean(m.cleanRerouted(r))
+		return m.cleanRerouted(r)
 	case route.Settled:
-		r.cleaned = m.clean(m.cleanGutters(r))
+		return m.cleanGutters(r)
 	}
-	if r.phased || r.phase == route.Late {
-		m.announceRoutes(m.work, r, r.phase)
-		r.due, r.look = r.due.Add(m.dwell(r.phase)), time.Now().Add(m.lookEvery())
+	return nil
+}
+
+func (r *rerouting) keepMarks(ctx context.Context, m *Middleware) {
+	for _, p := range m.current.Load().pools {
+		if p.had != nil && r.gains[p.name] {
+			mark := m.routesMark(p)
+			p.each(func(s *backend.Server) { _ = s.Talk(ctx, mark.Keep) })
+		}
 	}
-	m.drives()
+}
+
+// end opens the gutters that were closed.
+func (r *rerouting) end(ctx context.Context, m *Middleware) {
+	m.routing = nil
+	if len(r.gutters) > 0 {
+		if err := m.replace(ctx); err != nil {
+			m.options.Log.Error(r.what()+" cannot enter its next phase", "error", err)
+		}
+	}
 }
 
 // cleanRerouted returns what deletes, in pools that get keys, what their servers may still hold of these keys.
@@ -263,26 +282,6 @@ func (m *Middleware) unmarkLosers(r *rerouting) {
 	}
 }
 
-// stepRoutes enters the next phase of the change of routes. applying is held.
-func (m *Middleware) stepRoutes(ctx context.Context) {
-	r := m.routing
-	next, more := r.next(false)
-	if next == route.ReadNew {
-		m.announceRoutes(ctx, r, next)
-	}
-	if r.phase = next; !more {
-		m.routing = nil
-	}
-	if more || len(r.gutters) > 0 {
-		if err := m.replace(ctx, nil); err != nil {
-			m.options.Log.Error("the change of routes cannot enter its next phase", "error", err)
-		}
-	}
-	if more {
-		m.rerouted()
-	}
-}
-
 // routesBefore returns the change to c's routes and gutters from those in the newest records on the pools' servers;
 // nil: they are the same.
 func (c *core) routesBefore() *rerouting {
@@ -290,7 +289,7 @@ func (c *core) routesBefore() *rerouting {
 		return nil
 	}
 	table := c.router.Table()
-	r := &rerouting{course: course{phase: route.Late}, gutters: map[string]route.Standin{}}
+	r := &rerouting{course: course{phase: route.Late, alone: true}, gutters: map[string]route.Standin{}}
 	shares := make([]*route.Share, len(c.pools))
 	others := false
 	for i, p := range c.pools {
@@ -313,7 +312,7 @@ func (c *core) routesBefore() *rerouting {
 						gutter = route.Standin{}
 					}
 					r.gutters[p.name] = gutter
-					r.phased = r.phased || phased
+					r.alone = r.alone && !phased
 				}
 				if phased {
 					shares[i], others = old.Share.Own(), true
@@ -329,7 +328,7 @@ func (c *core) routesBefore() *rerouting {
 		r.from = table.RoutesBefore(shares)
 		before, err := route.NewTable(c.options.names(), r.from)
 		others = err != nil || len(route.MovedBetween(before, table)) > 0
-		r.phased = r.phased || others
+		r.alone = r.alone && !others
 	}
 	switch {
 	case !others && len(r.gutters) == 0:
@@ -337,7 +336,7 @@ func (c *core) routesBefore() *rerouting {
 	case !others:
 		r.from = table.Routes()
 	}
-	if !r.phased {
+	if r.alone {
 		r.phase = route.Settled
 	}
 	return r
