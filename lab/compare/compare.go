@@ -13,8 +13,7 @@ import (
 
 // Options select what to compare.
 type Options struct {
-	Source     string   // of the metrics; empty: the clients
-	Metrics    []string // METRIC, or SOURCE.METRIC for a metric of another source; empty: DefaultMetrics
+	Metrics    []string // METRIC of the clients, or SOURCE.METRIC; empty: DefaultMetrics
 	Confidence float64  // of intervals; 0: DefaultConfidence
 	// Paired: the runs of a repetition were made one after the other, so that their ratios are meaningful.
 	Paired bool
@@ -35,7 +34,7 @@ var DefaultRatios = []string{
 
 // Comparison has the differences between two records.
 type Comparison struct {
-	Source     string  `json:"source"`
+	Source     string  `json:"source"` // of the metrics without one: the clients
 	Confidence float64 `json:"confidence"`
 	// Differs has the factors that are constant in each record but not the same in both: the levels in A and B, by
 	// name.
@@ -111,12 +110,11 @@ func (m Metric) Significant() bool {
 // New compares the runs of two records. Points match if they have the same levels of every factor that both records
 // have and that varies in at least one of them.
 func New(a, b []record.Run, o Options) *Comparison {
-	o.Source = cmp.Or(o.Source, record.SourceClient)
 	if len(o.Metrics) == 0 {
 		o.Metrics = DefaultMetrics
 	}
 	o.Confidence = cmp.Or(o.Confidence, DefaultConfidence)
-	c := &Comparison{Source: o.Source, Confidence: o.Confidence, Differs: map[string][2]string{}}
+	c := &Comparison{Source: record.SourceClient, Confidence: o.Confidence, Differs: map[string][2]string{}}
 	constantA, constantB := record.Constant(a), record.Constant(b)
 	for name, level := range constantA {
 		if other, ok := constantB[name]; ok && other != level {
@@ -138,7 +136,7 @@ func New(a, b []record.Run, o Options) *Comparison {
 		pointsB = slices.Delete(pointsB, at, at+1)
 		p := Point{Label: label, Factors: before.Levels, Warnings: Warnings{before.Warned(), after.Warned()}}
 		for _, metric := range o.Metrics {
-			of, _ := frame.ParseMetric(metric, o.Source)
+			of, _ := frame.ParseMetric(metric, record.SourceClient)
 			first, second := before.Values(of.Source, of.Name), after.Values(of.Source, of.Name)
 			if first == nil && second == nil {
 				continue

@@ -140,13 +140,13 @@ func TestConditionsAreJudged(t *testing.T) {
 		"change(throughput) < -10%":       {single, 0, 1},
 		"throughput < 60":                 {single, 1, 0},
 	} {
-		tested, err := ParseCondition(text, "client")
+		tested, err := condition.Parse(text, Conditions)
 		require.NoError(t, err, text)
 		v := want.c.Judge([]condition.Condition{tested}, 1)[0]
 		require.Len(t, v.Met, want.met, "%s: %v", text, v)
 		require.Len(t, v.Open, want.open, "%s: %v", text, v)
 	}
-	tested, err := ParseCondition("change(throughput) < -5%", "client")
+	tested, err := condition.Parse("change(throughput) < -5%", Conditions)
 	require.NoError(t, err)
 	full, other := twoRecords()
 	v := New(full, other, Options{}).Judge([]condition.Condition{tested}, 1)[0]
@@ -162,9 +162,9 @@ func TestConditionsAreJudged(t *testing.T) {
 func TestEqualRecordsWithManyComparisonsSeldomFail(t *testing.T) {
 	const trials, points, repetitions = 400, 12, 4
 	random := rand.New(rand.NewPCG(20, 5))
-	tested, err := ParseCondition("change(throughput) < -0.01%", "client")
+	tested, err := condition.Parse("change(throughput) < -0.01%", Conditions)
 	require.NoError(t, err)
-	other, err := ParseCondition("change(response_time_mean) > 0.01%", "client")
+	other, err := condition.Parse("change(response_time_mean) > 0.01%", Conditions)
 	require.NoError(t, err)
 	record := func() (all []record.Run) {
 		for i := range points {

@@ -6,21 +6,19 @@ import (
 	"slices"
 
 	"mcmw/lab/condition"
+	"mcmw/lab/record"
 	"mcmw/lab/sample"
 )
 
-// ParseCondition reads a condition on B's mean of a metric, on the change of the mean from A to B, or on its ratio, 1 +
-// the change. source is that of a metric without one.
-func ParseCondition(text, source string) (condition.Condition, error) {
-	return condition.Parse(text, condition.Scope{
-		Source:    source,
-		Functions: map[string]string{"": "", "change": "metric", "ratio": "metric"},
-	})
+// Conditions are those on B's mean of a metric, on the change of the mean from A to B, and on its ratio, 1 + the
+// change.
+var Conditions = condition.Scope{
+	Source: record.SourceClient, Functions: map[string]string{"": "", "change": "metric", "ratio": "metric"},
 }
 
-// NameOf returns the name of a condition's metric in a comparison with a source.
-func NameOf(c condition.Condition, source string) string {
-	if m := c.Term.Metric; m.Source != source {
+// NameOf returns the name of a condition's metric in a comparison.
+func NameOf(c condition.Condition) string {
+	if m := c.Term.Metric; m.Source != record.SourceClient {
 		return m.Source + "." + m.Name
 	}
 	return c.Term.Metric.Name
@@ -71,7 +69,7 @@ func (c *Comparison) chances(conditions []condition.Condition) map[tested]float6
 	var p []float64
 	for i, point := range c.Points {
 		for _, condition := range conditions {
-			key := tested{i, NameOf(condition, c.Source)}
+			key := tested{i, NameOf(condition)}
 			m, ok := point.metric(key.metric)
 			if _, twice := chance[key]; twice || !ok || condition.Term.Function == "" {
 				continue
@@ -90,7 +88,7 @@ func (c *Comparison) chances(conditions []condition.Condition) map[tested]float6
 func (c *Comparison) judge(condition condition.Condition, chance map[tested]float64, limit float64) Verdict {
 	var v Verdict
 	for i, p := range c.Points {
-		key := tested{i, NameOf(condition, c.Source)}
+		key := tested{i, NameOf(condition)}
 		m, ok := p.metric(key.metric)
 		if !ok {
 			v.Open = append(v.Open, fmt.Sprintf("%s: neither record has %s of %s", name(p.Label),

@@ -22,7 +22,7 @@ func (c *Comparison) Blocks(nameA, nameB string) (blocks []table.Block) {
 	add := func() { blocks, lines = append(blocks, table.Paragraph(strings.Join(lines, "\n"))), nil }
 	add()
 	for _, metric := range c.metrics() {
-		of, _ := frame.ParseMetric(metric, c.Source)
+		of, _ := frame.ParseMetric(metric, record.SourceClient)
 		m, _ := record.Describe(of.Name)
 		t := table.Table{
 			Caption: fmt.Sprintf("%s of %s: %s", of.Name, of.Source, m.Help), Left: []int{1, 2, 3, 4, 5, 6, 7},

@@ -149,7 +149,8 @@ var LoadSettings = []Setting{
 	whole(ValueSize, "64", 1, 1<<30).alwaysFlag(Populate, "--data-size"),
 	whole(Keys, "10000", 1, 1<<40).alwaysFlag(Populate, "--key-maximum"),
 	Setting{
-		Name: KeyPattern, Default: "R:R", Accepts: "two letters of R, S, P, G, Z such as R:Z",
+		Name: KeyPattern, Default: "R:R", Accepts: "two letters of R, S, P, G, Z such as R:Z, with numbers as in " +
+			"R:Z0.99",
 		check: patternForm.MatchString,
 	}.flag(Load, "--key-pattern"),
 	Setting{
@@ -277,7 +278,7 @@ func isRatio(text string) bool {
 }
 
 // patternForm matches key patterns.
-var patternForm = regexp.MustCompile(`^[RSPGZ]:[RSPGZ]$`)
+var patternForm = regexp.MustCompile(`^(?:[RSP]|[GZ][0-9.,]*):(?:[RSP]|[GZ][0-9.,]*)$`)
 
 func isTime(text string) bool {
 	_, ok := parseTime(text)

@@ -29,7 +29,7 @@ const AsDefault = string(record.AsDefault)
 // SystemKind describes a system between clients and servers.
 type SystemKind struct {
 	Kind   string // Mcmw, Twemproxy, Proxy or Floor
-	Binary string // a path, or a name in PATH; "": the mcmw of the lab's flag --mcmw
+	Binary string // a path, or a name in PATH; "": the mcmw that the lab uses
 	Flags  []string
 }
 

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"strconv"
+	"strings"
 )
 
 // KeyPattern says which keys requests use. The letters are those of memtier_benchmark.
@@ -166,15 +168,44 @@ func log1pOver(x float64) float64 {
 	return 1 - x*(1/2.0-x/3)
 }
 
-// ParseKeyPattern parses memtier's "SETs:GETs", two letters of R, S, P, G and Z.
-func ParseKeyPattern(text string) (sets, gets KeyPattern, err error) {
-	if len(text) == 3 && text[1] == ':' && KeyPattern(text[0]).valid() && KeyPattern(text[2]).valid() {
-		return KeyPattern(text[0]), KeyPattern(text[2]), nil
+// ParseKeyPattern sets the patterns of keys from "SETs:GETs": letters of R, S, P, G and Z. The median and the deviation
+// can follow a G, as in G5000,100, and the exponent a Z, as in Z0.99.
+func (o *Options) ParseKeyPattern(text string) error {
+	sets, gets, ok := strings.Cut(text, ":")
+	if !ok || !o.takePattern(sets, &o.SetKeys) || !o.takePattern(gets, &o.GetKeys) {
+		return fmt.Errorf("key pattern %q: expected two letters such as R:Z, for SETs and for GETs: R (uniform), S "+
+			"(sequential), P (sequential, each connection in its own range), G (Gaussian; GMEDIAN,DEVIATION) or Z "+
+			"(Zipf; ZEXPONENT), with the same numbers above 0 for both", text)
 	}
-	return 0, 0,
-		fmt.Errorf("key pattern %q: expected two letters such as R:Z, for SETs and for GETs: R (uniform), S "+
-			"(sequential), "+
-			"P (sequential, each connection in its own range), G (Gaussian) or Z (Zipf)", text)
+	return nil
+}
+
+// takePattern sets a pattern and the parameters of its distribution; false if the text is malformed, or the other
+// pattern has other parameters.
+func (o *Options) takePattern(text string, pattern *KeyPattern) bool {
+	if text == "" {
+		return false
+	}
+	*pattern = KeyPattern(text[0])
+	parameters := map[KeyPattern][]*float64{Gaussian: {&o.KeyMedian, &o.KeyStdDev}, Zipf: {&o.ZipfExponent}}[*pattern]
+	var numbers []string
+	if text[1:] != "" {
+		numbers = strings.Split(text[1:], ",")
+	}
+	if len(numbers) > len(parameters) {
+		return false
+	}
+	for i, number := range numbers {
+		if number == "" {
+			continue
+		}
+		v, err := strconv.ParseFloat(number, 64)
+		if err != nil || !(v > 0) || *parameters[i] != 0 && *parameters[i] != v {
+			return false
+		}
+		*parameters[i] = v
+	}
+	return pattern.valid()
 }
 
 func (p KeyPattern) valid() bool {

@@ -131,3 +131,51 @@ func TestSizesAreDrawnAsRequested(t *testing.T) {
 		})[7])},
 		"sizes outside the range become the nearest bound")
 }
+
+func TestSizesAreWrittenAsOneTextOfMemtiersNumbers(t *testing.T) {
+	fixed, _, err := ParseSizes("32")
+	require.NoError(t, err)
+	assert.Equal(t, 32, fixed)
+	normal := Distribution{Kind: "normal", A: 500, B: 100}
+	for text, want := range map[string]Sizes{
+		"5-8": {Min: 5, Max: 8}, "5-8/S": {Min: 5, Max: 8, ByKey: true},
+		"64:9,4096:1":    {List: []WeightedSize{{64, 9}, {4096, 1}}},
+		"normal:500,100": {Min: 1, Max: MaxItem, Distribution: normal}, "normal:500,100/1-900": {
+			Min: 1, Max: 900,
+			Distribution: normal,
+		},
+	} {
+		fixed, got, err := ParseSizes(text)
+		require.NoError(t, err)
+		assert.Zero(t, fixed)
+		assert.Equal(t, want, got)
+	}
+	for _, text := range []string{
+		"", "0", "-1", "9-5", "5-9/R", "64:", "64:1,9", "normal:1", "normal:1,2/9",
+		"cauchy:1",
+	} {
+		_, _, err := ParseSizes(text)
+		assert.Error(t, err, text)
+	}
+}
+
+func TestAKeyPatternHasTheNumbersOfItsDistribution(t *testing.T) {
+	for text, want := range map[string]Options{
+		"R:S":             {SetKeys: Uniform, GetKeys: Sequential},
+		"P:Z0.99":         {SetKeys: Parallel, GetKeys: Zipf, ZipfExponent: 0.99},
+		"Z1.5:Z1.5":       {SetKeys: Zipf, GetKeys: Zipf, ZipfExponent: 1.5},
+		"Z2:G5000,100":    {SetKeys: Zipf, GetKeys: Gaussian, ZipfExponent: 2, KeyMedian: 5000, KeyStdDev: 100},
+		"G5000:G":         {SetKeys: Gaussian, GetKeys: Gaussian, KeyMedian: 5000},
+		"G,100:G5000,100": {SetKeys: Gaussian, GetKeys: Gaussian, KeyMedian: 5000, KeyStdDev: 100},
+	} {
+		var o Options
+		require.NoError(t, o.ParseKeyPattern(text), text)
+		assert.Equal(t, want, o, text)
+	}
+	for _, text := range []string{
+		"", "R", "R:", ":R", "Q:R", "R5:R", "Z0:R", "Z1,2:R", "Z1:Z2", "G1,2,3:R", "Zx:R",
+		"R:ZNaN", "R,:R",
+	} {
+		assert.Error(t, new(Options).ParseKeyPattern(text), text)
+	}
+}

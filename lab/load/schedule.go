@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -140,6 +141,16 @@ func (s *Schedule) sums() (count, length float64) {
 // Constant returns a schedule of one rate, requests per second.
 func Constant(rate float64) *Schedule {
 	return &Schedule{Pieces: []Piece{{Length: time.Second, From: rate, To: rate}}}
+}
+
+// Times returns a schedule of all rates times a factor.
+func (s *Schedule) Times(factor float64) *Schedule {
+	t := *s
+	t.Pieces = slices.Clone(s.Pieces)
+	for i := range t.Pieces {
+		t.Pieces[i].From, t.Pieces[i].To = factor*t.Pieces[i].From, factor*t.Pieces[i].To
+	}
+	return &t
 }
 
 func (s *Schedule) validate() error {

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Sizes are the sizes of values, bytes. With the zero value all values have Options.ValueSize.
@@ -104,15 +106,45 @@ func ParseSizeRange(text string) (low, high int, err error) {
 	return low, high, nil
 }
 
-// ParseSizeList parses memtier's "SIZE:WEIGHT,SIZE:WEIGHT,...".
-func ParseSizeList(text string) ([]WeightedSize, error) {
-	var list []WeightedSize
-	for _, item := range strings.Split(text, ",") {
+// ParseSizes parses one size, which is fixed, or others:
+//
+//	32-4096                 uniform
+//	32-4096/S               by key
+//	64:9,4096:1             by weight
+//	lognormal:5,1           by a distribution, of at most MaxItem bytes
+//	lognormal:5,1/32-4096   within these bounds
+func ParseSizes(text string) (fixed int, s Sizes, err error) {
+	if fixed, err = strconv.Atoi(text); err == nil && fixed > 0 {
+		return fixed, s, nil
+	}
+	sizes, of, divided := strings.Cut(text, "/")
+	switch {
+	case strings.ContainsFunc(sizes, unicode.IsLetter):
+		s.Min, s.Max = 1, MaxItem
+		if s.Distribution, err = ParseDistribution(sizes); err == nil && divided {
+			s.Min, s.Max, err = ParseSizeRange(of)
+		}
+	case strings.Contains(text, ":"):
+		s.List, err = parseSizeList(text)
+	default:
+		s.ByKey = divided
+		if s.Min, s.Max, err = ParseSizeRange(sizes); divided && of != "S" {
+			err = errors.New("expected S after the slash")
+		}
+	}
+	if err != nil {
+		return 0, s, fmt.Errorf("%q: %w; expected bytes above 0, MIN-MAX, SIZE:WEIGHT,... or a distribution", text, err)
+	}
+	return 0, s, nil
+}
+
+func parseSizeList(text string) (list []WeightedSize, err error) {
+	for item := range strings.SplitSeq(text, ",") {
 		before, after, _ := strings.Cut(item, ":")
 		size, err1 := strconv.Atoi(before)
 		weight, err2 := strconv.ParseFloat(after, 64)
-		if err1 != nil || err2 != nil {
-			return nil, fmt.Errorf("list of sizes %q: expected SIZE:WEIGHT,... such as 64:9,4096:1", text)
+		if err := cmp.Or(err1, err2); err != nil {
+			return nil, err
 		}
 		list = append(list, WeightedSize{size, weight})
 	}

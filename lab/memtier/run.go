@@ -154,7 +154,7 @@ func (p Program) Run(ctx context.Context, o load.Options) (*load.Result, error) 
 	if err != nil {
 		return nil,
 			fmt.Errorf("memtier_benchmark: %w; install it (https://github.com/redis/memtier_benchmark), or set its "+
-				"path with --memtier", err)
+				"path with --driver memtier=PATH", err)
 	}
 	if o.Populate {
 		if err := load.Populate(ctx, o); err != nil {

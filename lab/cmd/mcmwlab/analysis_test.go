@@ -97,7 +97,7 @@ func TestFactorialAnalysesARecord(t *testing.T) {
 	assert.InDelta(t, 1.41, result.Analysis.Terms[1].Multiplier, 0.01)
 	assert.False(t, result.Analysis.Terms[3].Significant)
 
-	out = output(t, "factorial", dir, "--factors", "W,S", "--anova", "--format", "html")
+	out = output(t, "factorial", dir, "--factors", "W,S", "--model", "anova", "--format", "html")
 	assert.Contains(t, out, "<caption>Analysis of variance: throughput [ops/s]</caption>")
 	assert.Contains(t, out, "<svg")
 }
@@ -107,6 +107,9 @@ func TestFactorialReadsACSVFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("workers,throughput\n8,1\n16,2\n8,3\n16,5\n"), 0o644))
 	out := output(t, "factorial", path, "--factors", "workers")
 	assert.Contains(t, out, "workers: 8 (-1), 16 (+1)")
+	require.NoError(t, os.WriteFile(path, []byte("workers,throughput\n8,1\n16,2\n32,3\n"), 0o644))
+	requireRefused(t, exitUsage, "only has the additive model", "factorial", path, "--factors", "workers", "--model",
+		"multiplicative")
 }
 
 func TestAnalysesRefuseWrongArguments(t *testing.T) {
@@ -131,9 +134,9 @@ func TestAnalysesRefuseWrongArguments(t *testing.T) {
 		{[]string{"factorial", dir, "--factors", "W,S", "--confidence", "2"}, exitFailed, "confidence level 2"},
 		{[]string{"factorial", dir, "--factors", "W"}, exitFailed, "factor servers varies, too (1, 2)"},
 		{
-			[]string{"factorial", dir, "--factors", "W,S", "--anova", "--model", "multiplicative"},
+			[]string{"factorial", dir, "--factors", "W,S", "--model", "anova:10"},
 			exitUsage,
-			"only has the additive model",
+			"expected a base only as in multiplicative:10",
 		},
 		{[]string{"factorial", filepath.Join(dir, "nothing"), "--factors", "W,S"}, exitFailed, "nothing"},
 		{[]string{"factorial", filepath.Join(dir, "nothing.csv"), "--factors", "W,S"}, exitFailed, "no such file"},

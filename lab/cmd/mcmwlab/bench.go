@@ -33,7 +33,6 @@ type benchFlags struct {
 	rounds     int
 	duration   time.Duration
 	cpus       string
-	proxy      string
 	format     string
 	confidence float64
 }
@@ -90,11 +89,10 @@ Built programs are kept in the user's cache directory. Without --out the measure
 	flags.StringVar(&f.cpus, "cpus", "", "processors for everything, such as 0,1, or all (default: the first)")
 	flags.StringVar(&f.run.out, "out", "", "directory in which to keep the record")
 	flags.BoolVar(&f.run.resume, "resume", false, "continue the record of --out if there is one")
-	flags.StringVar(&f.run.mcmw, "mcmw", "", mcmwHelp)
-	flags.StringVar(&f.run.memcached, "memcached", cmp.Or(os.Getenv("MCMW_MEMCACHED_NEW"), "memcached"),
-		"path of the memcached binary; replicas have several writers only with 1.6.27 or later")
-	flags.StringVar(&f.proxy, "proxy-binary", "",
-		"path of a memcached that is built with its proxy (default that of --memcached)")
+	flags.StringToStringVar(&f.run.paths, "program", nil,
+		"NAME=PATH: path of mcmw (default: beside this program), of memcached (default: in PATH; replicas have "+
+			"several writers only with 1.6.27 or later), or of proxy, a memcached built with it (default: that one); "+
+			"repeatable")
 	flags.StringVar(&f.format, "format", string(table.Text), formatHelp+", "+benchstatFormat)
 	flags.Float64Var(&f.confidence, "confidence", 0.95, "confidence of all intervals together")
 	flags.BoolVarP(&f.run.quiet, "quiet", "q", false, "show no progress")
@@ -109,6 +107,14 @@ func (f *benchFlags) bench(ctx context.Context, arguments, command []string, std
 	}
 	if err := checkConfidence(f.confidence); err != nil {
 		return err
+	}
+	if err := f.run.checkPrograms(experiment.Mcmw, experiment.Memcached, experiment.Proxy); err != nil {
+		return err
+	}
+	memcached := cmp.Or(f.run.paths[experiment.Memcached], os.Getenv("MCMW_MEMCACHED_NEW"), "memcached")
+	f.run.paths = map[string]string{
+		experiment.Mcmw: f.run.paths[experiment.Mcmw], experiment.Memcached: memcached,
+		experiment.Proxy: cmp.Or(f.run.paths[experiment.Proxy], memcached),
 	}
 	if len(arguments) < 2 {
 		return fmt.Errorf("bench takes at least two systems, got %q (see mcmwlab bench --help)", arguments)
@@ -134,7 +140,7 @@ func (f *benchFlags) bench(ctx context.Context, arguments, command []string, std
 	}
 	for i := range systems {
 		if systems[i].Kind == experiment.Proxy {
-			if systems[i].Binary, err = bench.ProxyBinary(ctx, cmp.Or(f.proxy, f.run.memcached)); err != nil {
+			if systems[i].Binary, err = bench.ProxyBinary(ctx, f.run.paths[experiment.Proxy]); err != nil {
 				return err
 			}
 		}

@@ -65,17 +65,17 @@ func TestAnInterruptedBenchEndsWhatItStarted(t *testing.T) {
 
 func TestBenchRefusesWhatItCannotMeasure(t *testing.T) {
 	for line, want := range map[string]string{
-		"bench mcmw":                              `bench takes at least two systems, got ["mcmw"]`,
-		"bench no-such-revision direct":           `"no-such-revision": expected the path of an mcmw, a revision of the repository in this directory, or one of mcmw, twemproxy, proxy, direct, floor`,
-		"bench direct direct":                     `"direct": it occurs twice`,
-		"bench floor direct --loads mixed-65":     `case "mixed-65"; expected one of those under cases: get-4k, `,
-		"bench floor direct --cpus x":             "server_cpus",
-		"bench floor direct --rounds 0":           `repetitions: "0"`,
-		"bench floor proxy --proxy-binary true":   "is built without memcached's proxy",
-		"bench floor direct --format pdf":         `format "pdf": expected one of`,
-		"bench floor direct --confidence 1":       "--confidence 1: expected more than 0",
-		"bench mcmw direct --mcmw /no/such/mcmw":  "build it first",
-		"bench direct floor --memcached /no/such": "install it",
+		"bench mcmw":                                      `bench takes at least two systems, got ["mcmw"]`,
+		"bench no-such-revision direct":                   `"no-such-revision": expected the path of an mcmw, a revision of the repository in this directory, or one of mcmw, twemproxy, proxy, direct, floor`,
+		"bench direct direct":                             `"direct": it occurs twice`,
+		"bench floor direct --loads mixed-65":             `case "mixed-65"; expected one of those under cases: get-4k, `,
+		"bench floor direct --cpus x":                     "server_cpus",
+		"bench floor direct --rounds 0":                   `repetitions: "0"`,
+		"bench floor proxy --program proxy=true":          "is built without memcached's proxy",
+		"bench floor direct --format pdf":                 `format "pdf": expected one of`,
+		"bench floor direct --confidence 1":               "--confidence 1: expected more than 0",
+		"bench mcmw direct --program mcmw=/no/such/mcmw":  "build it first",
+		"bench direct floor --program memcached=/no/such": "install it",
 	} {
 		requireRefused(t, exitUsage, want, strings.Fields(line)...)
 	}

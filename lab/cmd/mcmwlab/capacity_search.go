@@ -49,8 +49,7 @@ func (f *searchFlags) search(cmd *cobra.Command, rule capacity.Rule, args []stri
 		return nil, usageError{fmt.Errorf("after --, the flags of mcmwlab load: %w", err)}
 	}
 	for _, own := range []string{
-		"target", "server", "port", "unix-socket", "rate", "rate-limiting", "trace", "slo",
-		"requests", "driver",
+		"target", "server", "port", "rate", "slo", "requests", "driver",
 	} {
 		if flags.Changed(own) {
 			return nil,

@@ -150,7 +150,7 @@ func TestTheCapacityOfAServerIsSearched(t *testing.T) {
 		"capacity --target :1 --confidence 0.2":  "confidence 0.2: expected more than 0.5",
 		"capacity --target :1 --format png":      `format "png"`,
 		"capacity --target :1 -- --clients 0":    "--clients 0: expected at least 1",
-		"capacity --target :1 -- --trace t.csv":  "--trace after --: the search sets it",
+		"capacity --target :1 -- --rate t.csv":   "--rate after --: the search sets it",
 		"capacity --target :1 -- --requests 100": "--requests after --: the search sets it",
 	} {
 		requireRefused(t, exitUsage, want, strings.Fields(line)...)

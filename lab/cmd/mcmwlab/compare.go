@@ -65,10 +65,9 @@ code is
 	flags.StringVar(&f.by, "by", "", "FACTOR, or FACTOR=A,B: compare two levels of one record instead of two records")
 	flags.StringArrayVar(&f.failIf, "fail-if", nil, "condition such as 'change(throughput) < -5%'; repeatable")
 	flags.StringSliceVar(&f.options.Metrics, "metrics", nil,
-		"metrics to compare, in addition to those of --fail-if; SOURCE.METRIC for another source (default "+
+		"metrics of the clients to compare, in addition to those of --fail-if; SOURCE.METRIC for another source, "+
+			"such as middleware or server:NAME (default "+
 			strings.Join(compare.DefaultMetrics, ", ")+"; with --ratios "+strings.Join(compare.DefaultRatios, ", ")+")")
-	flags.StringVar(&f.options.Source, "source", record.SourceClient,
-		"source of the metrics: client, middleware, server:NAME, ...")
 	flags.Float64Var(&f.options.Confidence, "confidence", compare.DefaultConfidence, "confidence of the intervals")
 	flags.BoolVar(&f.verdicts, "verdicts", false,
 		"with --by system=A,B: print the verdicts of mcmwlab bench on its record")
@@ -91,6 +90,7 @@ func (f *compareFlags) compare(ctx context.Context, records []string) (p table.P
 			usageError{errors.New("--ratios: expected with --by, because runs of different records aren't paired")}
 	}
 	f.options.Paired = f.by != ""
+	given := slices.Clone(f.options.Metrics)
 	if len(f.options.Metrics) == 0 {
 		if f.options.Metrics = compare.DefaultMetrics; f.ratios {
 			f.options.Metrics = compare.DefaultRatios
@@ -98,12 +98,12 @@ func (f *compareFlags) compare(ctx context.Context, records []string) (p table.P
 	}
 	var conditions []condition.Condition
 	for _, text := range f.failIf {
-		c, err := compare.ParseCondition(text, f.options.Source)
+		c, err := condition.Parse(text, compare.Conditions)
 		if err != nil {
 			return p, usageError{fmt.Errorf("--fail-if %w", err)}
 		}
 		conditions = append(conditions, c)
-		f.options.Metrics = append(f.options.Metrics, compare.NameOf(c, f.options.Source))
+		f.options.Metrics = append(f.options.Metrics, compare.NameOf(c))
 	}
 	sides, err := f.sides(ctx, records)
 	if err != nil {
@@ -118,7 +118,7 @@ func (f *compareFlags) compare(ctx context.Context, records []string) (p table.P
 		result := bench.Judge(all, frame.Of(all, 0).Levels(experiment.Case), names, f.options.Confidence)
 		return table.Of(result, result.Table()), nil
 	}
-	if err := f.checkNames(all); err != nil {
+	if err := checkNames(all, f.options.Metrics, given); err != nil {
 		return p, usageError{err}
 	}
 	o := f.options
@@ -206,8 +206,9 @@ func (f *compareFlags) levels(all side) (sides []side, err error) {
 	return sides, nil
 }
 
-// checkNames returns an error if no run has the source, or if a metric is neither a known one nor in a run.
-func (f *compareFlags) checkNames(runs []record.Run) error {
+// checkNames returns an error if a metric is neither a known one nor in a run, or if no run has the source of a given
+// one.
+func checkNames(runs []record.Run, names, given []string) error {
 	sources, metrics := map[string]bool{}, map[string]bool{}
 	for _, run := range runs {
 		for _, v := range run.Results {
@@ -215,15 +216,15 @@ func (f *compareFlags) checkNames(runs []record.Run) error {
 			metrics[v.Metric] = true
 		}
 	}
-	if !sources[f.options.Source] && len(sources) > 0 {
-		return fmt.Errorf("--source %q: the records have %s", f.options.Source,
-			strings.Join(slices.Sorted(maps.Keys(sources)), ", "))
-	}
-	for _, name := range f.options.Metrics {
-		of, err := frame.ParseMetric(name, f.options.Source)
+	for _, name := range names {
+		of, err := frame.ParseMetric(name, record.SourceClient)
 		if err != nil && !metrics[of.Name] {
 			return fmt.Errorf("--metrics %q: the records have %s", of.Name,
 				strings.Join(slices.Sorted(maps.Keys(metrics)), ", "))
+		}
+		if slices.Contains(given, name) && !sources[of.Source] && len(sources) > 0 {
+			return fmt.Errorf("--metrics %q: the records have the sources %s", name,
+				strings.Join(slices.Sorted(maps.Keys(sources)), ", "))
 		}
 	}
 	return nil

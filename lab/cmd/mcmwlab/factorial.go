@@ -8,12 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"mcmw/lab/effects"
 	"mcmw/lab/factorial"
+	"mcmw/lab/frame"
 	"mcmw/lab/record"
 	"mcmw/lab/table"
 )
@@ -22,10 +24,11 @@ type factorialFlags struct {
 	question   effects.Question
 	confidence float64
 	model      string
-	logBase    float64
 	maxOrder   int
-	anova      bool
 }
+
+// anova is the value of --model for an analysis of variance of factors of two levels.
+const anova = "anova"
 
 func newFactorialCommand() *cobra.Command {
 	var f factorialFlags
@@ -50,8 +53,8 @@ Short names of factors are ` + strings.Join(aliases, ", ") + `.`,
 		Args: arguments(1, 1, "a record or a CSV file"),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.question.Response, "response", "throughput", "metric to explain")
-	flags.StringVar(&f.question.Source, "source", record.SourceClient, "source of the metric")
+	flags.StringVar(&f.question.Response, "response", "throughput",
+		"metric to explain, of the clients or as SOURCE.METRIC; a column of a CSV file")
 	flags.StringSliceVar(&f.question.Factors, "factors", nil, "factors to analyse: names or short names")
 	defineWhere(flags, &f.question.Where)
 	flags.StringSliceVar(&f.question.Ignore, "ignore", nil,
@@ -59,10 +62,10 @@ Short names of factors are ` + strings.Join(aliases, ", ") + `.`,
 	flags.IntVar(&f.question.Repetitions, "repetitions", 0,
 		"number of runs of each combination to use, the first ones; 0: all")
 	flags.Float64Var(&f.confidence, "confidence", 0.95, "confidence of the intervals and tests")
-	flags.StringVar(&f.model, "model", string(factorial.Additive), "additive or multiplicative")
-	flags.Float64Var(&f.logBase, "log-base", 0, "base of the logarithms of the multiplicative model (default e)")
+	flags.StringVar(&f.model, "model", string(factorial.Additive),
+		"additive; multiplicative, or multiplicative:10 for logarithms to the base 10 instead of e; "+anova+
+			": the analysis of variance for factors of two levels, too")
 	flags.IntVar(&f.maxOrder, "max-order", 0, "count interactions of more factors than this as errors; 0: keep all")
-	flags.BoolVar(&f.anova, "anova", false, "use the analysis of variance for factors of two levels, too")
 	return answers(cmd, true, func(cmd *cobra.Command, args []string) (table.Page, error) {
 		return f.page(cmd.Context(), args[0], cmd.Flag("format").Value.String() != string(table.JSON))
 	})
@@ -72,6 +75,10 @@ Short names of factors are ` + strings.Join(aliases, ", ") + `.`,
 func (f *factorialFlags) page(ctx context.Context, path string, rounded bool) (page table.Page, err error) {
 	if len(f.question.Factors) == 0 {
 		return page, usageError{errors.New("--factors is missing: expected factors such as S,M,W")}
+	}
+	options, err := f.options()
+	if err != nil {
+		return page, usageError{err}
 	}
 	experiment, err := f.read(ctx, path)
 	if err != nil {
@@ -85,11 +92,7 @@ func (f *factorialFlags) page(ctx context.Context, path string, rounded bool) (p
 	var v *factorial.Variance
 	var residuals []factorial.Residual
 	var tables []table.Table
-	if experiment.TwoLevel() && !f.anova {
-		options := factorial.Options{
-			Model: factorial.Model(f.model), Confidence: f.confidence, LogBase: f.logBase,
-			MaxOrder: f.maxOrder,
-		}
+	if experiment.TwoLevel() && options.Model != anova {
 		if a, err = factorial.Analyze(experiment.Design, options); err != nil {
 			return page, fmt.Errorf("%s: %w", path, err)
 		}
@@ -103,7 +106,7 @@ func (f *factorialFlags) page(ctx context.Context, path string, rounded bool) (p
 		}
 		tables = append(tables, effects.ComparisonTable(c))
 	} else {
-		if f.model != string(factorial.Additive) {
+		if options.Model != factorial.Additive && options.Model != anova {
 			return page, usageError{fmt.Errorf("--model %s: an analysis of variance only has the additive model",
 				f.model)}
 		}
@@ -113,7 +116,7 @@ func (f *factorialFlags) page(ctx context.Context, path string, rounded bool) (p
 		residuals = v.Residuals
 		tables = experiment.VarianceTables(v)
 	}
-	name, unit := responseName(experiment, f.model)
+	name, unit := responseName(experiment, options.Model)
 	figures := effects.Figures(residuals, name, unit)
 	page = table.Of(experiment.Object(a, c, v), tables...)
 	for _, name := range slices.Sorted(maps.Keys(figures)) {
@@ -122,10 +125,23 @@ func (f *factorialFlags) page(ctx context.Context, path string, rounded bool) (p
 	return page, nil
 }
 
+// options reads the flag --model.
+func (f *factorialFlags) options() (o factorial.Options, err error) {
+	model, base, based := strings.Cut(f.model, ":")
+	o = factorial.Options{Model: factorial.Model(model), Confidence: f.confidence, MaxOrder: f.maxOrder}
+	if based {
+		o.LogBase, err = strconv.ParseFloat(base, 64)
+		if err != nil || o.Model != factorial.Multiplicative {
+			return o, fmt.Errorf("--model %s: expected a base only as in multiplicative:10", f.model)
+		}
+	}
+	return o, nil
+}
+
 // responseName returns the name of the response for an axis, and the unit of the response and its residuals.
-func responseName(e *effects.Experiment, model string) (name, unit string) {
+func responseName(e *effects.Experiment, model factorial.Model) (name, unit string) {
 	name = strings.ReplaceAll(e.Response, "_", " ")
-	if model == string(factorial.Multiplicative) {
+	if model == factorial.Multiplicative {
 		return "logarithm of " + name, ""
 	}
 	return name, e.Unit
@@ -145,5 +161,8 @@ func (f *factorialFlags) read(ctx context.Context, path string) (*effects.Experi
 	if err != nil {
 		return nil, err
 	}
-	return effects.FromRuns(runs, f.question)
+	q := f.question
+	of, _ := frame.ParseMetric(q.Response, record.SourceClient) // a run without the metric is refused
+	q.Source, q.Response = of.Source, of.Name
+	return effects.FromRuns(runs, q)
 }

@@ -19,14 +19,14 @@ import (
 	"mcmw/lab/collect"
 	"mcmw/lab/condition"
 	"mcmw/lab/load"
+	"mcmw/lab/memtier"
 	"mcmw/lab/record"
 )
 
-// loadFlags are the flags of `mcmwlab load`. Flags that memtier_benchmark has, too, have the same names.
+// loadFlags are the flags of `mcmwlab load`. Many have the names of memtier_benchmark's.
 type loadFlags struct {
 	server       string
 	port         int
-	unixSocket   string
 	targets      []string
 	protocol     string
 	authenticate string
@@ -34,18 +34,7 @@ type loadFlags struct {
 	ratio        string
 	testTime     time.Duration
 
-	rate         string
-	trace        string
-	arrivals     string
-	perClient    float64
-	thinkPattern string
-
-	sizeRange        string
-	sizeList         string
-	sizePattern      string
-	sizeDistribution string
-	keyPattern       string
-	expiryRange      string
+	rate, arrivals, thinkTime, sizes, keyPattern, expiryRange string
 
 	slo      []string
 	tls      bool
@@ -53,7 +42,7 @@ type loadFlags struct {
 	authFile string
 	outputs  loadOutputs
 	quiet    bool
-	driver   driverFlags
+	driver   string
 	options  load.Options
 }
 
@@ -68,7 +57,7 @@ Closed loop (the default): each connection keeps --pipeline requests outstanding
 is complete, or --think-time later. The latency of a request is the time from the write that sends it to the read that
 receives the end of its reply.
 
-Open loop (--rate, --rate-limiting or --trace): requests are due at times that do not depend on replies. The latency of a
+Open loop (--rate): requests are due at times that do not depend on replies. The latency of a
 request is the time from its due time to the end of its reply. The output also has the service time, from the write of the
 request, and the delay with which requests were sent.
 
@@ -76,7 +65,7 @@ The first interrupt ends the run and prints the measurements. docs/load.md expla
 		Example: `  mcmwlab load -s 127.0.0.1 -p 11311 -c 64 --ratio 1:9 -d 64 --test-time 10 --populate
   mcmwlab load -p 11311 --rate 20000 --slo 'p99<1ms' --slo 'errors<1'
   mcmwlab load --target 127.0.0.1:11211 --target 127.0.0.1:11212 -c 16 --pipeline 16 --requests 100000
-  mcmwlab load -p 11311 --rate ramp:1000-50000/30s --arrivals poisson --key-pattern Z:Z --test-time 30 --csv-out-file load.csv`,
+  mcmwlab load -p 11311 --rate ramp:1000-50000/30s --arrivals poisson --key-pattern Z:Z --test-time 30 -o load.csv`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd, stderr)
@@ -100,11 +89,8 @@ func (f *loadFlags) define(flags *pflag.FlagSet) {
 	})
 	flags.StringVarP(&f.server, "server", "s", "127.0.0.1", "address of the server")
 	flags.IntVarP(&f.port, "port", "p", 11211, "port of the server")
-	flags.StringVarP(&f.unixSocket, "unix-socket", "S", "",
-		"path of a unix socket to use instead of --server and --port")
 	flags.StringArrayVar(&f.targets, "target", nil,
-		"host:port or unix:/path; repeatable: connections are spread over all targets; replaces --server, --port and "+
-			"--unix-socket")
+		"host:port or unix:/path; repeatable: connections are spread over all targets; replaces --server and --port")
 	flags.StringVarP(&f.protocol, "protocol", "P", "memcache_text", "memcache_text, memcache_meta or redis")
 	flags.StringVarP(&f.authenticate, "authenticate", "a", "",
 		"USER:PASSWORD to log in with; @FILE reads it from a file")
@@ -121,42 +107,32 @@ func (f *loadFlags) define(flags *pflag.FlagSet) {
 	flags.IntVar(&o.Pipeline, "pipeline", 1,
 		"requests that each connection keeps outstanding; in an open loop the most it sends without a reply, by "+
 			"default 64")
-	flags.Var((*seconds)(&o.ThinkTime), "think-time", "closed loop: time between a reply and the next request")
-	flags.StringVar(&f.thinkPattern, "think-pattern", "constant",
-		"distribution of the think times: constant or exponential")
-	flags.StringVar(&f.trace, "trace", "",
-		"open loop: send the requests of this CSV file at their times; each line has a time (seconds), a command "+
-			"(get or set), a key and the size of the value (bytes)")
+	flags.StringVar(&f.thinkTime, "think-time", "",
+		"closed loop: time between a reply and the next request; exponential:MEAN for random times")
 	flags.StringVar(&f.rate, "rate", "",
 		"open loop: requests per second of all connections together, such as 20000, ramp:1000-20000/30s, "+
-			"steps:1000,2000/10s or burst:1000,20000/10s,500ms")
-	flags.Float64Var(&f.perClient, "rate-limiting", 0, "open loop: requests per second of each connection, constant")
+			"steps:1000,2000/10s or burst:1000,20000/10s,500ms, or of each, such as 100/connection; trace:FILE: the "+
+			"requests of this CSV file at their times; each line has a time (seconds), a command (get or set), a key "+
+			"and the size of the value (bytes)")
 	flags.StringVar(&f.arrivals, "arrivals", "even",
 		"distribution of the times between requests of an open loop: even or poisson")
 	flags.StringVar(&f.ratio, "ratio", "1:9", "SET:GET or SET:GET:MULTIGET ratio of requests")
 	flags.IntVar(&o.KeysPerGet, "multi-key-get", 1, "keys per GET; per MULTIGET, by default 10, if --ratio has them")
-	flags.IntVarP(&o.ValueSize, "data-size", "d", load.DefaultValueSize, "size of the values, bytes")
-	flags.StringVar(&f.sizeRange, "data-size-range", "",
-		"MIN-MAX: range of the sizes, bytes; uniform unless --data-size-distribution is given")
-	flags.StringVar(&f.sizePattern, "data-size-pattern", "R",
-		"R: random sizes from the range; S: sizes that grow from the first key to the last")
-	flags.StringVar(&f.sizeDistribution, "data-size-distribution", "",
-		"distribution of the sizes in the range: exponential:MEAN, normal:MEAN,DEVIATION, lognormal:MEAN,DEVIATION "+
-			"or pareto:LOCATION,SCALE,SHAPE")
-	flags.StringVar(&f.sizeList, "data-size-list", "", "SIZE:WEIGHT,...: random sizes with these weights")
+	flags.StringVarP(&f.sizes, "data-size", "d", strconv.Itoa(load.DefaultValueSize),
+		"size of the values, bytes; MIN-MAX: random; MIN-MAX/S: growing from the first key to the last; "+
+			"SIZE:WEIGHT,...: random with these weights; or a distribution: exponential:MEAN, normal:MEAN,DEVIATION, "+
+			"lognormal:MEAN,DEVIATION or pareto:LOCATION,SCALE,SHAPE, also within bounds, such as "+
+			"normal:500,100/1-1000")
 	flags.StringVar(&f.expiryRange, "expiry-range", "", "MIN-MAX: range of random expiry times of the values, seconds")
 	flags.Uint64Var(&o.KeyMin, "key-minimum", 1, "number of the first key")
 	flags.Uint64Var(&o.KeyMax, "key-maximum", load.DefaultKeys, "number of the last key")
 	flags.StringVar(&o.KeyPrefix, "key-prefix", load.DefaultKeyPrefix, "prefix of all keys")
 	flags.StringVar(&f.keyPattern, "key-pattern", "R:R",
-		"distribution of the keys of SETs:GETs: R uniform, S sequential, P sequential in a range per connection, G "+
-			"Gaussian, Z Zipf")
-	flags.Float64Var(&o.KeyStdDev, "key-stddev", 0,
-		"standard deviation of Gaussian keys (default a sixth of the range)")
-	flags.Float64Var(&o.KeyMedian, "key-median", 0, "median of Gaussian keys (default: the middle of the range)")
-	flags.Float64Var(&o.ZipfExponent, "key-zipf-exp", 1, "exponent of Zipf keys")
+		"distribution of the keys of SETs:GETs: R uniform, S sequential, P sequential in a range per connection, "+
+			"Gaussian G, or GMEDIAN,DEVIATION (default: the middle and a sixth of the range), Zipf Z, or ZEXPONENT "+
+			"(default 1)")
 	flags.Var((*seconds)(&f.testTime), "test-time",
-		"time to record: seconds, or a duration such as 1m30s (default 10 unless --requests or --trace is given)")
+		"time to record: seconds, or a duration such as 1m30s (default 10 unless --requests or a trace is given)")
 	flags.Var((*seconds)(&o.WarmUp), "warm-up", "time to run before recording")
 	flags.Var((*seconds)(&o.CoolDown), "cool-down",
 		"time to continue without recording after --test-time; requests outstanding at the end of the recording then "+
@@ -177,8 +153,12 @@ func (f *loadFlags) define(flags *pflag.FlagSet) {
 			"repeatable")
 	f.outputs.define(flags)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
-	f.driver.define(flags)
+	flags.StringVar(&f.driver, "driver", load.DriverOwn,
+		"load generator: mcmwlab, or memtier (memtier_benchmark in PATH) or memtier=PATH")
 }
+
+// clientMetrics has the conditions on what clients measure.
+var clientMetrics = condition.Scope{Source: record.SourceClient, Functions: map[string]string{"": ""}}
 
 // run runs the load and prints its result, also a partial one after a failure.
 func (f *loadFlags) run(cmd *cobra.Command, stderr io.Writer) error {
@@ -191,8 +171,7 @@ func (f *loadFlags) run(cmd *cobra.Command, stderr io.Writer) error {
 	}
 	var objectives []condition.Condition
 	for _, text := range f.slo {
-		objective, err := condition.Parse(text,
-			condition.Scope{Source: record.SourceClient, Functions: map[string]string{"": ""}})
+		objective, err := condition.Parse(text, clientMetrics)
 		if err != nil {
 			return usageError{fmt.Errorf("--slo %w", err)}
 		}
@@ -241,8 +220,8 @@ func missed(objective condition.Condition, r *load.Result) string {
 
 // measure runs the load with the selected driver.
 func (f *loadFlags) measure(ctx context.Context, o load.Options, stderr io.Writer) (*load.Result, error) {
-	if f.driver.name == driverMemtier {
-		return f.driver.runMemtier(ctx, o, f.quiet, stderr)
+	if f.driver != load.DriverOwn {
+		return runMemtier(ctx, o, f.driver, f.quiet, stderr)
 	}
 	g, err := load.New(o)
 	if err != nil {
@@ -260,12 +239,13 @@ func (f *loadFlags) complete(flags *pflag.FlagSet) (o load.Options, err error) {
 	switch {
 	case len(f.targets) > 0:
 		o.Targets = f.targets
-	case f.unixSocket != "":
-		o.Targets = []string{"unix:" + f.unixSocket}
 	case f.port < 1 || f.port > 65535:
 		return o, fmt.Errorf("--port %d: expected 1 to 65535", f.port)
 	default:
 		o.Targets = []string{net.JoinHostPort(f.server, strconv.Itoa(f.port))}
+	}
+	if o.ValueSize, o.Sizes, err = load.ParseSizes(f.sizes); err != nil {
+		return o, fmt.Errorf("--data-size: %w", err)
 	}
 	for _, flag := range []struct {
 		name  string
@@ -274,7 +254,6 @@ func (f *loadFlags) complete(flags *pflag.FlagSet) (o load.Options, err error) {
 		{"clients", f.clients},
 		{"threads", o.Threads},
 		{"pipeline", o.Pipeline},
-		{"data-size", o.ValueSize},
 		{"multi-key-get", o.KeysPerGet},
 	} {
 		if flag.value < 1 {
@@ -300,14 +279,22 @@ func (f *loadFlags) complete(flags *pflag.FlagSet) (o load.Options, err error) {
 	if err := f.completeTimes(flags, &o); err != nil {
 		return o, err
 	}
-	if err := f.completeDraws(flags, &o); err != nil {
-		return o, err
+	if err := o.ParseKeyPattern(f.keyPattern); err != nil {
+		return o, fmt.Errorf("--key-pattern: %w", err)
+	}
+	if f.expiryRange != "" {
+		if o.ExpiryMin, o.ExpiryMax, err = load.ParseSizeRange(f.expiryRange); err != nil {
+			return o, fmt.Errorf("--expiry-range: %w", err)
+		}
 	}
 	o.Duration = f.testTime
-	if o.Duration == 0 && o.Requests == 0 && f.trace == "" {
+	if o.Duration == 0 && o.Requests == 0 && (o.Schedule == nil || o.Schedule.Trace == nil) {
 		o.Duration = 10 * time.Second
 	}
-	return o, f.driver.check()
+	if name, _, _ := strings.Cut(f.driver, "="); f.driver != load.DriverOwn && name != memtier.Name {
+		err = fmt.Errorf("--driver %q: expected mcmwlab, memtier or memtier=PATH", f.driver)
+	}
+	return o, err
 }
 
 // completeAccess sets TLS and authentication. The files have the same formats as those of mcmw.
@@ -333,102 +320,57 @@ func (f *loadFlags) completeAccess(o *load.Options) (err error) {
 
 // completeTimes sets when requests are sent.
 func (f *loadFlags) completeTimes(flags *pflag.FlagSet, o *load.Options) (err error) {
-	if o.ThinkRandom, err = isSecond("think-pattern", f.thinkPattern, "constant", "exponential"); err != nil {
-		return err
+	if f.thinkTime != "" {
+		text, random := strings.CutPrefix(f.thinkTime, "exponential:")
+		o.ThinkRandom = random
+		if err := (*seconds)(&o.ThinkTime).Set(text); err != nil {
+			return fmt.Errorf("--think-time %q: %w, or exponential:MEAN", f.thinkTime, err)
+		}
 	}
+	perConnection, each := strings.CutSuffix(f.rate, "/connection")
+	path, recorded := strings.CutPrefix(f.rate, "trace:")
 	switch {
-	case f.trace != "" && (f.rate != "" || f.perClient != 0 || flags.Changed("arrivals") || flags.Changed("ratio")):
-		return errors.New("--trace: the trace defines the requests and their times; expected no --rate, " +
-			"--rate-limiting, --arrivals or --ratio")
-	case f.trace != "":
-		if err := readTrace(f.trace, o); err != nil {
-			return fmt.Errorf("--trace: %w", err)
-		}
-	case f.rate != "" && f.perClient != 0:
-		return errors.New("--rate and --rate-limiting: expected only one of them, the rate of all connections or of " +
-			"each")
-	case f.rate != "":
-		if o.Schedule, err = load.ParseSchedule(f.rate); err != nil {
-			return fmt.Errorf("--rate: %w", err)
-		}
-	case f.perClient != 0:
-		o.Schedule = load.Constant(f.perClient * float64(o.Connections))
-	case flags.Changed("arrivals"):
-		return errors.New("--arrivals: only an open loop has it; expected --rate or --rate-limiting, too")
-	default:
+	case f.rate == "" && flags.Changed("arrivals"):
+		return errors.New("--arrivals: only an open loop has it; expected --rate, too")
+	case f.rate == "":
 		return nil
+	case recorded && (flags.Changed("arrivals") || flags.Changed("ratio")):
+		return errors.New("--rate trace: the trace defines the requests and their times; expected no --arrivals or " +
+			"--ratio")
+	case recorded:
+		o.Schedule, err = readTrace(path)
+	case each:
+		if o.Schedule, err = load.ParseSchedule(perConnection); err == nil {
+			o.Schedule = o.Schedule.Times(float64(o.Connections))
+		}
+	default:
+		o.Schedule, err = load.ParseSchedule(f.rate)
 	}
-	if o.Schedule.Poisson, err = isSecond("arrivals", f.arrivals, "even", "poisson"); err != nil {
-		return err
+	if err != nil {
+		return fmt.Errorf("--rate: %w", err)
 	}
+	if f.arrivals != "even" && f.arrivals != "poisson" {
+		return fmt.Errorf("--arrivals %q: expected even or poisson", f.arrivals)
+	}
+	o.Schedule.Poisson = f.arrivals == "poisson"
 	if !flags.Changed("pipeline") {
 		o.Pipeline = load.DefaultOpenPipeline
 	}
 	return nil
 }
 
-// readTrace sets the schedule to the requests of a trace.
-func readTrace(path string, o *load.Options) error {
+// readTrace returns the schedule of the requests of a trace.
+func readTrace(path string) (*load.Schedule, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer file.Close()
 	trace, err := load.ParseTrace(file)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	o.Schedule = &load.Schedule{Trace: trace}
-	return nil
-}
-
-// isSecond returns whether the value of a flag that accepts two words is the second one.
-func isSecond(flag, value, first, second string) (bool, error) {
-	if value != first && value != second {
-		return false, fmt.Errorf("--%s %q: expected %s or %s", flag, value, first, second)
-	}
-	return value == second, nil
-}
-
-// completeDraws sets the distributions of keys, sizes and expiry times.
-func (f *loadFlags) completeDraws(flags *pflag.FlagSet, o *load.Options) (err error) {
-	if o.SetKeys, o.GetKeys, err = load.ParseKeyPattern(f.keyPattern); err != nil {
-		return fmt.Errorf("--key-pattern: %w", err)
-	}
-	if o.ZipfExponent == 0 {
-		return errors.New("--key-zipf-exp 0: expected more than 0 and less than 5; the key pattern R is uniform")
-	}
-	if f.sizeRange != "" {
-		if o.Sizes.Min, o.Sizes.Max, err = load.ParseSizeRange(f.sizeRange); err != nil {
-			return fmt.Errorf("--data-size-range: %w", err)
-		}
-	}
-	if o.Sizes.ByKey, err = isSecond("data-size-pattern", f.sizePattern, "R", "S"); err != nil {
-		return err
-	}
-	if f.sizeDistribution != "" {
-		if o.Sizes.Distribution, err = load.ParseDistribution(f.sizeDistribution); err != nil {
-			return fmt.Errorf("--data-size-distribution: %w", err)
-		}
-		if f.sizeRange == "" {
-			o.Sizes.Min, o.Sizes.Max = 1, load.MaxItem
-		}
-	}
-	if f.sizeList != "" {
-		if o.Sizes.List, err = load.ParseSizeList(f.sizeList); err != nil {
-			return fmt.Errorf("--data-size-list: %w", err)
-		}
-	}
-	if flags.Changed("data-size") && (f.sizeRange != "" || f.sizeList != "" || f.sizeDistribution != "") {
-		return errors.New("--data-size: expected it without --data-size-range, --data-size-list and " +
-			"--data-size-distribution")
-	}
-	if f.expiryRange != "" {
-		if o.ExpiryMin, o.ExpiryMax, err = load.ParseSizeRange(f.expiryRange); err != nil {
-			return fmt.Errorf("--expiry-range: %w", err)
-		}
-	}
-	return nil
+	return &load.Schedule{Trace: trace}, nil
 }
 
 // parseCredentials reads "USER:PASSWORD" or "PASSWORD", or one of them from the first line of @FILE.

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -15,24 +17,27 @@ import (
 	"mcmw/lab/memtier"
 )
 
+// loadOutputs are the files of a load's result.
 type loadOutputs struct {
-	text, json, csv, hdrPrefix string
+	files []string // by the form that the name says
+	json  string
 }
 
+// histograms begins the name of --out-file that stands for the files of the histograms.
+const histograms = "hdr:"
+
 func (l *loadOutputs) define(flags *pflag.FlagSet) {
-	flags.StringVarP(&l.text, "out-file", "o", "", "write the text to this file instead of standard output")
+	flags.StringArrayVarP(&l.files, "out-file", "o", nil,
+		"write to FILE.csv the time series, a line per second and command, to another name the text, instead of to "+
+			"standard output; hdr:PREFIX: the histogram of each command to PREFIX_<COMMAND>_command_run_1.hgrm (log) "+
+			"and .txt (percentiles), that of all requests to PREFIX_FULL_RUN_1; repeatable")
 	flags.StringVar(&l.json, "json-out-file", "", "write the result as JSON to this file; - for standard output")
-	flags.StringVar(&l.csv, "csv-out-file", "",
-		"write the time series as CSV to this file, a line per second and command")
-	flags.StringVar(&l.hdrPrefix, "hdr-file-prefix", "",
-		"write the histogram of each command to PREFIX_<COMMAND>_command_run_1.hgrm (log) and .txt (percentiles), "+
-			"and that of all requests to PREFIX_FULL_RUN_1")
 }
 
 // check checks before the load runs that the directories of the files exist.
 func (l *loadOutputs) check() error {
-	for _, path := range []string{l.text, l.json, l.csv, l.hdrPrefix} {
-		if path == "" || path == "-" {
+	for _, path := range append([]string{l.json}, l.files...) {
+		if path = strings.TrimPrefix(path, histograms); path == "" || path == "-" {
 			continue
 		}
 		if info, err := os.Stat(filepath.Dir(path)); err != nil {
@@ -45,46 +50,46 @@ func (l *loadOutputs) check() error {
 }
 
 func (l *loadOutputs) write(r *load.Result, stdout io.Writer) error {
-	switch {
-	case l.text != "":
-		if err := writeFile(l.text, r.WriteText); err != nil {
+	printed := l.json != "-"
+	for _, path := range l.files {
+		var err error
+		switch prefix, ok := strings.CutPrefix(path, histograms); {
+		case ok:
+			err = writeHistograms(r, prefix)
+		case filepath.Ext(path) == ".csv":
+			err = writeFile(path, r.WriteCSV)
+		default:
+			printed, err = false, writeFile(path, r.WriteText)
+		}
+		if err != nil {
 			return err
 		}
-	case l.json != "-":
+	}
+	if printed {
 		if err := r.WriteText(stdout); err != nil {
 			return err
 		}
 	}
-	if l.json != "" {
-		if err := writeJSON(l.json, stdout, r); err != nil {
-			return err
-		}
-	}
-	if l.csv != "" {
-		if err := writeFile(l.csv, r.WriteCSV); err != nil {
-			return err
-		}
-	}
-	if l.hdrPrefix == "" {
+	if l.json == "" {
 		return nil
 	}
-	if err := l.writeHistogram(r, "FULL_RUN_1", "FULL RUN", r.Total.Histogram); err != nil {
-		return err
-	}
+	return writeJSON(l.json, stdout, r)
+}
+
+// writeHistograms writes the files of all histograms.
+func writeHistograms(r *load.Result, prefix string) error {
+	err := writeHistogram(r, prefix+"_FULL_RUN_1", "FULL RUN", r.Total.Histogram)
 	for name, result := range r.Commands {
-		if err := l.writeHistogram(r, name+"_command_run_1", name+" command", result.Histogram); err != nil {
-			return err
-		}
+		err = cmp.Or(err, writeHistogram(r, prefix+"_"+name+"_command_run_1", name+" command", result.Histogram))
 	}
-	return nil
+	return err
 }
 
 // writeHistogram writes the two files of a histogram.
-func (l *loadOutputs) writeHistogram(r *load.Result, name, title string, h *load.Histogram) error {
+func writeHistogram(r *load.Result, path, title string, h *load.Histogram) error {
 	if h == nil {
 		return nil
 	}
-	path := l.hdrPrefix + "_" + name
 	if err := writeFile(path+".txt", h.WritePercentiles); err != nil {
 		return err
 	}
@@ -113,30 +118,8 @@ func writeJSON(path string, stdout io.Writer, v any) error {
 	return os.WriteFile(path, text, 0o644)
 }
 
-// The drivers of `mcmwlab load`.
-const (
-	driverOwn     = load.DriverOwn
-	driverMemtier = memtier.Name
-)
-
-// driverFlags select the load generator.
-type driverFlags struct {
-	name    string
-	memtier memtier.Program
-}
-
-func (d *driverFlags) define(flags *pflag.FlagSet) {
-	flags.StringVar(&d.name, "driver", driverOwn,
-		"load generator: mcmwlab, or memtier (memtier_benchmark, which must be installed)")
-	flags.StringVar(&d.memtier.Path, "memtier", "", "path of memtier_benchmark (default: the one in PATH)")
-}
-
-func (d *driverFlags) check() error {
-	_, err := isSecond("driver", d.name, driverOwn, driverMemtier)
-	return err
-}
-
-func (d *driverFlags) runMemtier(ctx context.Context, o load.Options, quiet bool, stderr io.Writer) (*load.Result,
+// runMemtier runs memtier_benchmark, at the path after = in driver.
+func runMemtier(ctx context.Context, o load.Options, driver string, quiet bool, stderr io.Writer) (*load.Result,
 	error,
 ) {
 	complete, err := o.Complete()
@@ -155,5 +138,6 @@ func (d *driverFlags) runMemtier(ctx context.Context, o load.Options, quiet bool
 		p.show("memtier_benchmark runs for " + length)
 		defer p.clear()
 	}
-	return d.memtier.Run(ctx, o)
+	_, path, _ := strings.Cut(driver, "=")
+	return memtier.Program{Path: path}.Run(ctx, o)
 }

@@ -85,10 +85,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok &&
-			earlierFlags[unknown.GetSpecifiedName()] != "" {
-			return usageError{fmt.Errorf("--%s is now %s (see %s --help)", unknown.GetSpecifiedName(),
-				earlierFlags[unknown.GetSpecifiedName()], cmd.CommandPath())}
+		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+			name := unknown.GetSpecifiedName()
+			if now := cmp.Or(earlierFlags[cmd.Name()+" "+name], earlierFlags[name]); now != "" {
+				return usageError{fmt.Errorf("--%s is now %s (see %s --help)", name, now, cmd.CommandPath())}
+			}
 		}
 		return usageError{fmt.Errorf("%w (see %s --help)", commandline.ExplainFlagError(cmd, err), cmd.CommandPath())}
 	})
@@ -137,12 +138,30 @@ var gone = map[string]string{
 	"soak":    "it is a test program of the repository, go -C test/faults run . soak --help",
 }
 
-// earlierFlags has the present spelling of flags that had others.
+// earlierFlags has the present spelling of flags that had others, in all commands or in the one before a blank.
 var earlierFlags = map[string]string{
 	"select": "--where", "figures": "--out", "output": "--out",
 	"metric": "one condition with --below, such as --slo 'p99 < 1ms'",
 	"below":  "one condition with --metric, such as --slo 'p99 < 1ms'",
 	"json":   "--format json", "summary": "a test, go -C lab test ./foreign",
+	"model clients": "--set clients=N", "model workers": "--set workers=N",
+	"model middlewares": "--set middlewares=N", "model depth": "--set depth=N", "model servers": "--set servers=N",
+	"model replicas": "--set replicas=N", "model round-trip": "--set round_trip=TIME",
+	"model target-rate": "a condition, such as --slo 'throughput >= 20000'",
+	"model target-p99":  "a condition, such as --slo 'p99 <= 5ms'",
+	"model cost-worker": "--cost worker=N", "model cost-middleware": "--cost middleware=N",
+	"model cost-server": "--cost server=N", "factorial source": "part of --response, as in SOURCE.METRIC",
+	"compare source":   "part of the metric, as in SOURCE.METRIC",
+	"load unix-socket": "--target unix:PATH", "load S": "--target unix:PATH", "load trace": "--rate trace:FILE",
+	"load rate-limiting": "--rate N/connection", "load think-pattern": "--think-time exponential:MEAN",
+	"load data-size-range": "--data-size MIN-MAX", "load data-size-list": "--data-size SIZE:WEIGHT,...",
+	"load data-size-pattern": "--data-size MIN-MAX/S", "load data-size-distribution": "--data-size DISTRIBUTION",
+	"load key-stddev": "--key-pattern GMEDIAN,DEVIATION:...", "load key-median": "--key-pattern GMEDIAN,DEVIATION:...",
+	"load key-zipf-exp": "--key-pattern ZEXPONENT:...", "load csv-out-file": "--out-file FILE.csv",
+	"load hdr-file-prefix": "--out-file hdr:PREFIX", "load memtier": "--driver memtier=PATH",
+	"mcmw": "--program mcmw=PATH", "memcached": "--program memcached=PATH", "redis": "--program redis=PATH",
+	"proxy-binary":       "--program proxy=PATH",
+	"factorial log-base": "--model multiplicative:BASE", "factorial anova": "--model anova",
 }
 
 // The arguments of commands.

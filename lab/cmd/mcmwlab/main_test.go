@@ -126,7 +126,7 @@ func TestLoadPrintsATableAndWritesJSON(t *testing.T) {
 func TestLoadWritesNothingButJSONToStandardOutputWhenAsked(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "memcached.sock")
 	mctest.StartMemcached(t, "-s", socket)
-	stdout := output(t, "load", "-S", socket, "-c", "1", "-n", "10", "--json-out-file", "-")
+	stdout := output(t, "load", "--target", "unix:"+socket, "-c", "1", "-n", "10", "--json-out-file", "-")
 	var result load.Result
 	require.NoError(t, json.Unmarshal([]byte(stdout), &result))
 	assert.Equal(t, []string{"unix:" + socket}, result.Targets)
@@ -137,11 +137,12 @@ func TestAnOpenLoopWritesEveryKindOfOutput(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
-	stdout, _, err := lab(context.Background(), "load", "--target", server.Addr(), "-c", "2", "--rate-limiting", "200",
+	stdout, _, err := lab(context.Background(), "load", "--target", server.Addr(), "-c", "2", "--rate",
+		"200/connection",
 		"--arrivals", "poisson",
-		"--test-time", "1", "--populate", "--key-pattern", "S:Z", "--key-maximum", "50", "--data-size-list",
+		"--test-time", "1", "--populate", "--key-pattern", "S:Z", "--key-maximum", "50", "--data-size",
 		"10:1,20:1", "--ratio", "1:2:1", "--protocol", "memcache_meta",
-		"--out-file", in("text"), "--json-out", in("json"), "--csv-out-file", in("csv"), "--hdr-file-prefix", in("hdr"))
+		"--out-file", in("text"), "--json-out", in("json"), "-o", in("a.csv"), "-o", "hdr:"+in("hdr"))
 	require.NoError(t, err)
 	assert.Empty(t, stdout)
 	text, err := os.ReadFile(in("text"))
@@ -157,7 +158,7 @@ func TestAnOpenLoopWritesEveryKindOfOutput(t *testing.T) {
 	assert.Equal(t, "poisson", result.Arrivals)
 	assert.Equal(t, "S:Z", result.KeyPattern)
 	assert.NotNil(t, result.Pace)
-	text, err = os.ReadFile(in("csv"))
+	text, err = os.ReadFile(in("a.csv"))
 	require.NoError(t, err)
 	assert.True(t, strings.HasPrefix(string(text), "second,length_s,command,requests,"))
 	for name, of := range map[string]load.CommandResult{
@@ -185,8 +186,8 @@ func TestTheDriverMemtierRunsMemtier(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "memtier_benchmark")
 	require.NoError(t, os.WriteFile(program,
 		[]byte("#!/bin/sh\nfor a; do case $a in --json-out-file=*) cp "+sample+" ${a#*=};; esac; done\n"), 0o755))
-	stdout, stderr, err := lab(context.Background(), "load", "--target", server.Addr(), "--driver", "memtier",
-		"--memtier", program, "-c", "4", "--test-time", "5")
+	stdout, stderr, err := lab(context.Background(), "load", "--target", server.Addr(), "--driver",
+		"memtier="+program, "-c", "4", "--test-time", "5")
 	require.NoError(t, err)
 	assert.Contains(t, stdout, "4 connections, 1 threads, pipeline 1, SET:GET 1:9")
 	assert.Contains(t, stdout, "GET ")
@@ -230,7 +231,7 @@ func TestTheRequestsOfATraceAreSentAtTheirTimes(t *testing.T) {
 		[]byte("time,command,key,size\n100.0,set,user:1,900\n100.05,get,user:1,\n"+
 			"100.1,GET,user:2,20\n100.2,set,user:3,7\n"), 0o600))
 	// On one connection late requests are still in order.
-	stdout := output(t, "load", "--target", server.Addr(), "-c", "1", "--trace", file, "-q", "--cache-aside")
+	stdout := output(t, "load", "--target", server.Addr(), "-c", "1", "--rate", "trace:"+file, "-q", "--cache-aside")
 	assert.Contains(t, stdout,
 		"open loop, requests of a trace, SET:GET 2:2, 1 keys per GET, values of up to 900 bytes, missed keys are "+
 			"stored")
@@ -368,50 +369,54 @@ func TestAFailedLoadPrintsItsMeasurementsAndTheReason(t *testing.T) {
 
 func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
 	for line, want := range map[string]string{
-		"load --clients 0":                       "--clients 0: expected at least 1",
-		"load --clients many":                    `invalid argument "many" for "-c, --clients"`,
-		"load --port 70000":                      "--port 70000: expected 1 to 65535",
-		"load --ratio 1":                         `--ratio "1": expected SETs:GETs such as 1:9`,
-		"load --ratio 0:0":                       `--ratio "0:0"`,
-		"load --test-time soon":                  "expected seconds or a duration such as 1m30s",
-		"load --test-time -3":                    "expected seconds or a duration such as 1m30s",
-		"load --warm-up 1 -n 5":                  "a warm-up of 1s with 5 requests per connection",
-		"load --ratio 1:2:3:4":                   `--ratio "1:2:3:4": expected SETs:GETs`,
-		"load --rate fast":                       `--rate: rate "fast": "fast" is not a number`,
-		"load --rate 5 --rate-limiting 5":        "--rate and --rate-limiting: expected only one of them",
-		"load --rate 5 --arrivals late":          `--arrivals "late": expected even or poisson`,
-		"load --arrivals poisson":                "expected --rate or --rate-limiting, too",
-		"load --rate 5 --think-time 1":           "think times are for closed loops",
-		"load --think-pattern deep":              `--think-pattern "deep": expected constant or exponential`,
-		"load --protocol memcache_binary":        `protocol "memcache_binary": expected memcache_text, memcache_meta or redis`,
+		"load --clients 0":              "--clients 0: expected at least 1",
+		"load --clients many":           `invalid argument "many" for "-c, --clients"`,
+		"load --port 70000":             "--port 70000: expected 1 to 65535",
+		"load --ratio 1":                `--ratio "1": expected SETs:GETs such as 1:9`,
+		"load --ratio 0:0":              `--ratio "0:0"`,
+		"load --test-time soon":         "expected seconds or a duration such as 1m30s",
+		"load --test-time -3":           "expected seconds or a duration such as 1m30s",
+		"load --warm-up 1 -n 5":         "a warm-up of 1s with 5 requests per connection",
+		"load --ratio 1:2:3:4":          `--ratio "1:2:3:4": expected SETs:GETs`,
+		"load --rate fast":              `--rate: rate "fast": "fast" is not a number`,
+		"load --rate fast/connection":   `--rate: rate "fast": "fast" is not a number`,
+		"load --rate-limiting 5":        "--rate-limiting is now --rate N/connection",
+		"load -S /tmp/s":                "--S is now --target unix:PATH",
+		"load --rate 5 --arrivals late": `--arrivals "late": expected even or poisson`,
+		"load --arrivals poisson":       "expected --rate, too",
+		"load --rate 5 --think-time 1":  "think times are for closed loops",
+		"load --think-time deep:1":      `--think-time "deep:1": expected seconds or a duration`,
+		"load --protocol " +
+			"memcache_binary": `protocol "memcache_binary": expected memcache_text, memcache_meta or redis`,
 		"load --key-pattern Q:R":                 `--key-pattern: key pattern "Q:R": expected two letters`,
-		"load --key-zipf-exp 0":                  "--key-zipf-exp 0: expected more than 0",
-		"load --data-size-range 9":               `--data-size-range: range "9": expected MIN-MAX`,
-		"load --data-size-list 9":                `--data-size-list: list of sizes "9": expected SIZE:WEIGHT`,
-		"load --data-size-pattern X":             `--data-size-pattern "X": expected R or S`,
-		"load --data-size-distribution normal:1": `distribution "normal:1": expected exponential:MEAN`,
-		"load -d 5 --data-size-range 1-9":        "--data-size: expected it without --data-size-range",
+		"load --key-pattern R:Z0":                `--key-pattern: key pattern "R:Z0": expected two letters`,
+		"load -d 9-":                             `--data-size: "9-": range "9-": expected MIN-MAX`,
+		"load --data-size-list 9":                "--data-size-list is now --data-size SIZE:WEIGHT,...",
+		"load -d 0":                              `--data-size: "0"`,
+		"load -d 1-9/X":                          `--data-size: "1-9/X": expected S after the slash`,
+		"load -d normal:1":                       `distribution "normal:1": expected exponential:MEAN`,
 		"load --expiry-range 0-9":                "smallest expiry 0: expected 1 to 9",
 		"load --authenticate @/no/file":          "--authenticate: open /no/file",
-		"load --csv-out-file /no/dir/x":          "/no/dir/x can't be written",
-		"load --trace /no/file":                  "--trace: open /no/file",
-		"load --trace x --rate 5":                "expected no --rate, --rate-limiting, --arrivals or --ratio",
-		"load --driver wrk":                      `--driver "wrk": expected mcmwlab or memtier`,
+		"load -o /no/dir/x.csv":                  "/no/dir/x.csv can't be written",
+		"load -o hdr:/no/dir/x":                  "/no/dir/x can't be written",
+		"load --rate trace:/no/file":             "--rate: open /no/file",
+		"load --rate trace:x --arrivals poisson": "expected no --arrivals or --ratio",
+		"load --driver wrk":                      `--driver "wrk": expected mcmwlab, memtier or memtier=PATH`,
 		"load --driver memtier --think-time 1":   "memtier_benchmark does not support a think time",
 		"load --slo p99=1ms":                     `--slo "p99=1ms", character 4: expected <, <=, >, >= or in`,
 		"load --no-such-flag":                    "unknown flag: --no-such-flag (see mcmwlab load --help)",
 		"load --ration 1:2": "unknown flag: --ration; did you mean --ratio? (see mcmwlab load " +
 			"--help)",
-		"load 127.0.0.1":                        `mcmwlab load takes flags only, got ["127.0.0.1"]`,
-		"run BENCH --set rounds":                `--set "rounds": expected KEY=VALUE`,
-		"run BENCH --set rounds=2":              `unknown key "rounds"`,
-		"run BENCH --set repetitions=0":         `repetitions: "0"; expected a whole number from 1`,
-		"run BENCH --set factors.case=[get-5k]": `case "get-5k"; expected one of those under cases: get-4k`,
-		"run BENCH --set factors.system=[ha]":   `system "ha"; expected direct, one of mcmw`,
-		"check BENCH --set factors.system=[ha]": `system "ha"; expected direct, one of mcmw`,
-		"run BENCH --out OUT --mcmw /no/mcmw":   "build it first",
-		"faults --only flood":                   "there is no command faults any more: it is a test program",
-		"dance":                                 `unknown command "dance"`,
+		"load 127.0.0.1":                              `mcmwlab load takes flags only, got ["127.0.0.1"]`,
+		"run BENCH --set rounds":                      `--set "rounds": expected KEY=VALUE`,
+		"run BENCH --set rounds=2":                    `unknown key "rounds"`,
+		"run BENCH --set repetitions=0":               `repetitions: "0"; expected a whole number from 1`,
+		"run BENCH --set factors.case=[get-5k]":       `case "get-5k"; expected one of those under cases: get-4k`,
+		"run BENCH --set factors.system=[ha]":         `system "ha"; expected direct, one of mcmw`,
+		"check BENCH --set factors.system=[ha]":       `system "ha"; expected direct, one of mcmw`,
+		"run BENCH --out OUT --program mcmw=/no/mcmw": "build it first",
+		"faults --only flood":                         "there is no command faults any more: it is a test program",
+		"dance":                                       `unknown command "dance"`,
 	} {
 		line = strings.NewReplacer("BENCH", "../../experiments/bench.yaml", "OUT", t.TempDir()+"/none").Replace(line)
 		requireRefused(t, exitUsage, want, strings.Fields(line)...)

@@ -1,17 +1,23 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"mcmw/lab/condition"
+	"mcmw/lab/experiment"
+	"mcmw/lab/frame"
 	"mcmw/lab/model"
+	"mcmw/lab/record"
 	"mcmw/lab/table"
 )
 
@@ -29,11 +35,8 @@ func readData(ctx context.Context, dir string) (*model.Data, error) {
 }
 
 type modelFlags struct {
-	change    model.Change
-	roundTrip time.Duration
-	target    model.Target
-	p99       time.Duration
-	costs     model.Costs
+	set, cost map[string]string
+	slo       []string
 	sure      bool
 	most      int
 }
@@ -47,58 +50,44 @@ func newModelCommand() *cobra.Command {
 published reports, and mcmwlab's own model, in which service times depend on the number of requests in service. Print for every point the
 measurement and the prediction of each model, the parameters and their sources, and how well each point is predicted from the others.
 
-With a flag for a setting, predict the throughput and the response times with it, with intervals. The intervals
+With --set, predict the throughput and the response times with other settings, with intervals. The intervals
 are so wide that they contain the points of the record, with their measured confidence intervals, when each point is predicted from the others (nine of
-ten points if there are enough). Settings without a flag are those of the point with the largest throughput.
+ten points if there are enough). Other settings are those of the point with the largest throughput. The depth is simulated, from a record with depth 1.
 
-With --target-rate and --target-p99, list the settings that meet the target, the cheapest first.`,
+With --slo, list the settings that fulfil both conditions, the cheapest first.`,
 		Example: `  mcmwlab model results/sweep
   mcmwlab model results/sweep --out results/figures --format markdown
-  mcmwlab model results/sweep --clients 200 --workers 48
-  mcmwlab model results/sweep --workers 4 --depth 16
-  mcmwlab model results/sweep --round-trip 100us
-  mcmwlab model results/sweep --target-rate 20000 --target-p99 5ms --cost-server 2`,
+  mcmwlab model results/sweep --set clients=200,workers=48
+  mcmwlab model results/sweep --set workers=4,depth=16
+  mcmwlab model results/sweep --set round_trip=100us
+  mcmwlab model results/sweep --slo 'throughput >= 20000' --slo 'p99 <= 5ms' --cost server=2`,
 		Args: oneRecord,
 	}
 	flags := cmd.Flags()
-	for _, setting := range []struct {
-		value      *int
-		name, help string
-	}{
-		{&f.change.Clients, "clients", "requests outstanding"},
-		{&f.change.Workers, "workers", "workers of each middleware"},
-		{&f.change.Middlewares, "middlewares", "middlewares"},
-		{&f.change.Depth, "depth", "requests that a worker takes at a time, simulated from a record with depth 1"},
-		{&f.change.Servers, "servers", "servers"},
-		{&f.change.Replicas, "replicas", "servers to which each write goes"},
-	} {
-		flags.Var((*atLeastOne)(setting.value), setting.name, setting.help+" (default: as measured)")
-	}
-	flags.DurationVar(&f.roundTrip, "round-trip", 0,
-		"round-trip time between clients and middlewares (default: as measured)")
-	flags.Float64Var(&f.target.Rate, "target-rate", 0, "find settings with this throughput, requests per second")
-	flags.DurationVar(&f.p99, "target-p99", 0, "find settings that answer 99 % of the requests within this time")
-	flags.Float64Var(&f.costs.Worker, "cost-worker", 0.01, "cost of a worker, in any unit")
-	flags.Float64Var(&f.costs.Middleware, "cost-middleware", 1, "cost of a middleware, in the same unit")
-	flags.Float64Var(&f.costs.Server, "cost-server", 1, "cost of a server, in the same unit")
-	flags.BoolVar(&f.sure, "sure", false, "require that the unfavourable ends of the intervals meet the target, too")
+	flags.StringToStringVar(&f.set, "set", nil,
+		"NAME=VALUE,...: predict with another number of "+strings.Join(changeable, ", ")+
+			" (servers to which each write goes), or another round_trip between clients and middlewares")
+	flags.StringArrayVar(&f.slo, "slo", nil,
+		"find settings that fulfil two conditions, such as 'throughput >= 20000' and 'p99 <= 5ms'")
+	flags.StringToStringVar(&f.cost, "cost", nil,
+		"costs in any unit (default worker=0.01,middleware=1,server=1)")
+	flags.BoolVar(&f.sure, "sure", false, "require that the unfavourable ends of the intervals meet --slo, too")
 	flags.IntVar(&f.most, "most", 5, "largest number of settings to list")
 	return answers(cmd, true, f.page)
 }
 
-// page returns the models or, with a flag for a setting or a target, a prediction.
+// page returns the models or, with other settings or conditions, a prediction.
 func (f *modelFlags) page(cmd *cobra.Command, args []string) (p table.Page, err error) {
-	changed := cmd.Flags().Changed
-	target := changed("target-rate") || changed("target-p99")
+	change, err := changeOf(f.set)
+	target, err2 := targetOf(f.slo)
+	costs, err3 := costsOf(f.cost)
+	if err := cmp.Or(err, err2, err3); err != nil {
+		return p, usageError{err}
+	}
 	switch {
-	case f.roundTrip < 0:
-		return p, usageError{fmt.Errorf("--round-trip %v: expected 0 or more", f.roundTrip)}
-	case target && (!(f.target.Rate > 0) || f.p99 <= 0):
-		return p, usageError{fmt.Errorf("--target-rate %v --target-p99 %v: expected both, above 0", f.target.Rate,
-			f.p99)}
-	case target && f.change.Clients != 0:
-		return p, usageError{fmt.Errorf("--clients %d with a target: expected only one of them, because the target "+
-			"determines the number of clients", f.change.Clients)}
+	case f.slo != nil && change.Clients != 0:
+		return p, usageError{fmt.Errorf("--set clients=%d with --slo: expected only one of them, because the "+
+			"conditions determine the number of clients", change.Clients)}
 	case f.most < 1:
 		return p, usageError{fmt.Errorf("--most %d: expected at least 1", f.most)}
 	}
@@ -106,49 +95,93 @@ func (f *modelFlags) page(cmd *cobra.Command, args []string) (p table.Page, err 
 	if err != nil {
 		return p, err
 	}
-	if !target && f.change == (model.Change{}) && !changed("round-trip") {
+	if f.slo == nil && f.set == nil {
 		return model.NewReport(data).Page(), nil
 	}
 	predictor, err := model.NewPredictor(data)
 	if err != nil {
 		return p, err
 	}
-	f.change.RoundTrip = math.NaN()
-	if changed("round-trip") {
-		f.change.RoundTrip = f.roundTrip.Seconds()
-	}
-	if !target {
-		forecast, err := predictor.Predict(f.change)
+	if f.slo == nil {
+		forecast, err := predictor.Predict(change)
 		if err != nil {
 			return p, usageError{err}
 		}
 		return table.Of(nil, predictor.Table(forecast)), nil
 	}
-	f.target.P99 = f.p99.Seconds()
-	offers, err := predictor.Meet(f.target, f.costs, f.change, f.sure)
+	offers, err := predictor.Meet(target, costs, change, f.sure)
 	if err != nil {
 		return p, err
 	}
 	caption := fmt.Sprintf("%d settings meet %.0f ops/s with a p99 of %v; the cheapest first.", len(offers),
-		f.target.Rate, f.p99)
+		target.Rate, time.Duration(math.Round(target.P99*1e9)))
 	return table.Of(nil, predictor.OffersTable(caption, offers[:min(f.most, len(offers))])), nil
 }
 
-// atLeastOne is a flag for a whole number above 0; 0: it is not given.
-type atLeastOne int
-
-// Set reads a number.
-func (n *atLeastOne) Set(text string) error {
-	v, err := strconv.Atoi(text)
-	if err != nil || v < 1 {
-		return errors.New("expected a whole number above 0, or no flag for the measured one")
-	}
-	*n = atLeastOne(v)
-	return nil
+// changeable are the settings whose numbers --set changes.
+var changeable = []string{
+	experiment.Clients, experiment.Workers, experiment.Middlewares, experiment.Depth, experiment.Servers,
+	experiment.Replicas,
 }
 
-// String returns the value; "" for none.
-func (n *atLeastOne) String() string { return strings.TrimPrefix(strconv.Itoa(int(*n)), "0") }
+// changeOf reads the flag --set.
+func changeOf(set map[string]string) (c model.Change, err error) {
+	c.RoundTrip = math.NaN()
+	numbers := []*int{&c.Clients, &c.Workers, &c.Middlewares, &c.Depth, &c.Servers, &c.Replicas}
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		text, at := set[name], slices.Index(changeable, name)
+		switch {
+		case name == "round_trip":
+			trip, err := time.ParseDuration(text)
+			if err != nil || trip < 0 {
+				return c, fmt.Errorf("--set %s=%s: expected a duration such as 100us", name, text)
+			}
+			c.RoundTrip = trip.Seconds()
+		case at < 0:
+			return c, fmt.Errorf("--set %s=%s: expected one of %s, round_trip", name, text,
+				strings.Join(changeable, ", "))
+		default:
+			if *numbers[at], err = strconv.Atoi(text); err != nil || *numbers[at] < 1 {
+				return c, fmt.Errorf("--set %s=%s: expected a whole number above 0", name, text)
+			}
+		}
+	}
+	return c, nil
+}
 
-// Type is the placeholder of the value in the help.
-func (n *atLeastOne) Type() string { return "int" }
+// targetOf reads the flags --slo.
+func targetOf(slo []string) (t model.Target, err error) {
+	for _, text := range slo {
+		c, err := condition.Parse(text, clientMetrics)
+		if err != nil {
+			return t, fmt.Errorf("--slo %w", err)
+		}
+		switch bound, above := c.Bound(); {
+		case above && c.Term.Metric == frame.Metric{Source: record.SourceClient, Name: "throughput"}:
+			t.Rate = bound
+		case math.IsInf(c.Low, -1) &&
+			c.Term.Metric == frame.Metric{Source: record.SourceClient, Name: "response_time_p99"}:
+			t.P99 = bound
+		}
+	}
+	if slo != nil && (len(slo) != 2 || !(t.Rate > 0) || !(t.P99 > 0)) {
+		err = fmt.Errorf("--slo %q: expected two conditions above 0, such as 'throughput >= 20000' and 'p99 <= 5ms'",
+			slo)
+	}
+	return t, err
+}
+
+// costsOf reads the flag --cost.
+func costsOf(costs map[string]string) (c model.Costs, err error) {
+	c = model.Costs{Worker: 0.01, Middleware: 1, Server: 1}
+	for _, name := range slices.Sorted(maps.Keys(costs)) {
+		of := map[string]*float64{"worker": &c.Worker, "middleware": &c.Middleware, "server": &c.Server}[name]
+		if of == nil {
+			return c, fmt.Errorf("--cost %s=%s: expected one of worker, middleware, server", name, costs[name])
+		}
+		if *of, err = strconv.ParseFloat(costs[name], 64); err != nil || !(*of >= 0) {
+			return c, fmt.Errorf("--cost %s=%s: expected a number, 0 or above", name, costs[name])
+		}
+	}
+	return c, nil
+}

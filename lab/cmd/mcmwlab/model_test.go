@@ -74,36 +74,40 @@ func TestModelPrintsAndDrawsPredictionsAndMeasurements(t *testing.T) {
 
 func TestPredictPredictsTheEffectOfOtherSettings(t *testing.T) {
 	dir := sweepRecord(t)
-	stdout := output(t, "model", dir, "--clients", "64", "--workers", "16", "--round-trip", "50us")
+	stdout := output(t, "model", dir, "--set", "clients=64,workers=16", "--set", "round_trip=50us")
 	assert.Contains(t, stdout, "Predicted from sweep: 64 clients, 16 workers, 1 servers, 1 replicas.")
 	assert.Contains(t, stdout, "64 clients are outside the measured range, 2 to 32.")
 	assert.Contains(t, stdout, "between clients and middlewares is 0.050 ms instead of the measured 0.100 ms")
-	stdout = output(t, "model", dir, "--target-rate", "3000", "--target-p99", "20ms")
+	stdout = output(t, "model", dir, "--slo", "throughput >= 3000", "--slo", "p99 < 20ms")
 	assert.Contains(t, stdout, "settings meet 3000 ops/s with a p99 of 20ms; the cheapest first.")
-	requireRefused(t, exitFailed, "no setting reaches 100000000 ops/s", "model", dir, "--target-rate", "1e8",
-		"--target-p99", "1ms")
+	requireRefused(t, exitFailed, "no setting reaches 100000000 ops/s", "model", dir, "--slo", "throughput > 1e8",
+		"--slo", "p99<1ms", "--cost", "worker=0,server=2")
 }
 
 func TestModelAndPredictRefuseWrongFlags(t *testing.T) {
 	dir := sweepRecord(t)
 	for want, args := range map[string][]string{
 		"takes the directory of one record, got []": {"model"},
-		`--format "pdf"`:                  {"model", dir, "--format", "pdf"},
-		"--target-rate 5 --target-p99 0s": {"model", dir, "--target-rate", "5"},
-		"--target-rate 0 --target-p99 0s": {"model", dir, "--target-rate", "0"},
-		"--clients 4 with a target": {
-			"model", dir, "--target-rate", "5", "--target-p99", "1s",
-			"--clients", "4",
+		`--format "pdf"`: {"model", dir, "--format", "pdf"},
+		`--slo ["throughput > 5"]: expected two conditions`: {"model", dir, "--slo", "throughput > 5"},
+		`--slo "x", character 1: expected a metric`:         {"model", dir, "--slo", "x"},
+		`"p99 > 1ms"]: expected two conditions`: {"model", dir, "--slo", "throughput>5", "--slo", "p99 > " +
+			"1ms"},
+		`"p99 < 0"]: expected two conditions`: {"model", dir, "--slo", "throughput>5", "--slo", "p99 < " +
+			"0"},
+		"--set clients=4 with --slo": {
+			"model", dir, "--slo", "throughput>5", "--slo", "p99<1s", "--set", "clients=4",
 		},
-		"--most 0: expected at least 1":                              {"model", dir, "--most", "0"},
-		`"0" for "--workers" flag: expected a whole number above 0`:  {"model", dir, "--workers", "0"},
-		`"-2" for "--servers" flag: expected a whole number above 0`: {"model", dir, "--servers", "-2"},
-		"--round-trip -1ms: expected 0 or more":                      {"model", dir, "--round-trip", "-1ms"},
-		`"0" for "--clients" flag: expected a whole number above 0`:  {"model", dir, "--clients", "0"},
-		`"0" for "--replicas" flag: expected a whole number above 0`: {"model", dir, "--replicas", "0"},
-		`"-3" for "--workers" flag: expected a whole number above 0`: {"model", dir, "--workers", "-3"},
-		`--format "x"`:                          {"model", dir, "--format", "x"},
-		`invalid argument "soon" for "--round-`: {"model", dir, "--round-trip", "soon"},
+		"--most 0: expected at least 1":                       {"model", dir, "--most", "0"},
+		"--set workers=0: expected a whole number above 0":    {"model", dir, "--set", "workers=0"},
+		"--set servers=-2: expected a whole number above 0":   {"model", dir, "--set", "servers=-2"},
+		"--set clients=x: expected a whole number above 0":    {"model", dir, "--set", "clients=x"},
+		"--set round_trip=-1ms: expected a duration":          {"model", dir, "--set", "round_trip=-1ms"},
+		"--set round_trip=soon: expected a duration":          {"model", dir, "--set", "round_trip=soon"},
+		"--set speed=1: expected one of clients, workers":     {"model", dir, "--set", "speed=1"},
+		"--cost server=-1: expected a number, 0 or above":     {"model", dir, "--cost", "server=-1"},
+		"--cost client=1: expected one of worker, middleware": {"model", dir, "--cost", "client=1"},
+		"--clients is now --set clients=N":                    {"model", dir, "--clients", "4"},
 	} {
 		requireRefused(t, exitUsage, want, args...)
 	}

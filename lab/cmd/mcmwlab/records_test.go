@@ -154,9 +154,9 @@ func TestTheExitCodeOfCompareDependsOnTheConditions(t *testing.T) {
 			"--confidence 95: expected more than 0 and less than 1",
 		},
 		"no such source": {
-			[]string{before, slower, "--source", "clients"},
+			[]string{before, slower, "--metrics", "clients.throughput"},
 			exitUsage,
-			`--source "clients": the records have client`,
+			`--metrics "clients.throughput": the records have the sources client`,
 		},
 		"no such metric": {
 			[]string{before, slower, "--metrics", "troughput"},

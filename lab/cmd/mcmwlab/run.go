@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,13 +34,11 @@ type runFlags struct {
 	resume    bool
 	quick     bool
 	quiet     bool
-	mcmw      string
-	memcached string
+	paths     map[string]string // paths by name
 	testbed   string
 	inventory string
 	values    []string
 	set       []string
-	redis     string
 	delay     time.Duration
 }
 
@@ -77,8 +76,9 @@ After failed runs of one experiment the next one is run.`,
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 	flags.StringVar(&f.testbed, "testbed", "",
 		"testbed to use instead of the file's: local, vm, ssh or kubernetes (docs/testbeds.md)")
-	flags.StringVar(&f.mcmw, "mcmw", "", mcmwHelp)
-	flags.StringVar(&f.memcached, "memcached", "memcached", "path of the memcached binary, or its name in PATH")
+	flags.StringToStringVar(&f.paths, "program", nil,
+		"NAME=PATH: path of mcmw (default: that in the directory of this program), or of memcached or redis (default: "+
+			"memcached and redis-server in PATH); repeatable")
 	flags.StringVar(&f.inventory, "inventory", "",
 		"run on the testbed ssh, on the hosts of this inventory (docs/testbeds.md)")
 	flags.StringArrayVar(&f.values, "values", nil,
@@ -87,15 +87,19 @@ After failed runs of one experiment the next one is run.`,
 		"testbed vm: one-way network delay to use instead of the file's; it is appended to the record's name, as in "+
 			"NAME@0.4ms")
 	flags.StringArrayVar(&f.set, "set", nil, setHelp)
-	flags.StringVar(&f.redis, "redis", "redis-server", "path of the redis-server binary, or its name in PATH")
 	return cmd
 }
 
-// mcmwHelp is the help of the flag --mcmw.
-const mcmwHelp = "path of the mcmw binary (default: mcmw in the directory of this program)"
+// checkPrograms checks the names in the flag --program.
+func (f *runFlags) checkPrograms(known ...string) error {
+	return oneOfEach("program", slices.Sorted(maps.Keys(f.paths)), known)
+}
 
 // run runs the experiments in files one after the other.
 func (f *runFlags) run(ctx context.Context, files []string, command []string, stdout, stderr io.Writer) error {
+	if err := f.checkPrograms(experiment.Mcmw, experiment.Memcached, experiment.Redis); err != nil {
+		return err
+	}
 	s, err := f.readSeries(ctx, files)
 	if err != nil {
 		return err
@@ -235,18 +239,15 @@ func writeNotes(w io.Writer, shortfalls []string) {
 // servers finds the servers that an experiment uses.
 func (f *runFlags) servers(e *experiment.Experiment, p *testbed.Programs) error {
 	for _, server := range []struct {
-		kind, given, debian string
-		path                *string
-	}{
-		{experiment.Memcached, f.memcached, "memcached", &p.Memcached},
-		{experiment.Redis, f.redis, "redis-server", &p.Redis},
-	} {
+		kind, file string // the program's default is also its package of Debian
+		path       *string
+	}{{experiment.Memcached, "memcached", &p.Memcached}, {experiment.Redis, "redis-server", &p.Redis}} {
 		if !e.Uses(experiment.Server, server.kind) {
 			continue
 		}
-		path, err := exec.LookPath(server.given)
+		path, err := exec.LookPath(cmp.Or(f.paths[server.kind], server.file))
 		if err != nil {
-			return fmt.Errorf("%w; install it, on Debian: apt-get install %s", err, server.debian)
+			return fmt.Errorf("%w; install it, on Debian: apt-get install %s", err, server.file)
 		}
 		*server.path = path
 	}
@@ -282,8 +283,8 @@ func (f *runFlags) programs(e *experiment.Experiment, p *testbed.Programs) (err 
 	}
 	if slices.IndexFunc(e.Points, func(point experiment.Point) bool { return !own(point) }) < 0 {
 		p.Mcmw = ""
-	} else if p.Mcmw, err = exec.LookPath(cmp.Or(f.mcmw, besideThis("mcmw"))); err != nil {
-		return fmt.Errorf("mcmw: %w; build it first, or give its path with --mcmw", err)
+	} else if p.Mcmw, err = exec.LookPath(cmp.Or(f.paths[experiment.Mcmw], besideThis("mcmw"))); err != nil {
+		return fmt.Errorf("mcmw: %w; build it first, or give its path with --program mcmw=PATH", err)
 	}
 	p.Mcmwlab, err = os.Executable()
 	return err

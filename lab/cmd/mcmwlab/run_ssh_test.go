@@ -53,7 +53,8 @@ func TestAnExperimentRunsOverSSHAndLeavesNothingOnTheHosts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "record")
 	file := experimentFile(t, "testbed: {kind: ssh, inventory: "+inventory(t, server)+"}",
 		"quick: {factors: {workers: [2], clients: [4]}}")
-	stdout, stderr, err := lab(context.Background(), "run", file, "--quick", "--out", dir, "--mcmw", mcmwPath(t))
+	stdout, stderr, err := lab(context.Background(), "run", file, "--quick", "--out", dir, "--program",
+		"mcmw="+mcmwPath(t))
 	require.NoError(t, err, stderr)
 	assert.Contains(t, stdout, dir+": 1 run complete\n")
 	assert.Empty(t, left(t, server))
@@ -85,7 +86,7 @@ func TestAnExperimentRunsOverSSHAndLeavesNothingOnTheHosts(t *testing.T) {
 func TestAKilledLabLeavesNothingOnItsHosts(t *testing.T) {
 	server := mctest.StartSSHD(t, asProgram+"=1")
 	progress, kill := labUntil(t, "  1 of 4: ", "run", experimentFile(t), "--inventory", inventory(t, server), "--out",
-		filepath.Join(t.TempDir(), "record"), "--mcmw", mcmwPath(t))
+		filepath.Join(t.TempDir(), "record"), "--program", "mcmw="+mcmwPath(t))
 	assert.NotEmpty(t, left(t, server), "%s", progress)
 	kill()
 	// The hosts notice the end of their connections.
@@ -172,7 +173,7 @@ func TestProblemsWithHostsAreReportedWithAdvice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := lab(context.Background(), "run", experimentFile(t), "--inventory", test.inventory, "--out",
-				filepath.Join(t.TempDir(), "record"), "--mcmw", mcmwPath(t))
+				filepath.Join(t.TempDir(), "record"), "--program", "mcmw="+mcmwPath(t))
 			for _, text := range test.says {
 				require.ErrorContains(t, err, text)
 			}

@@ -109,7 +109,7 @@ func recorded(t *testing.T, dir string) []record.Run {
 func TestAnExperimentIsRunAndRecorded(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "record")
 	file := experimentFile(t, "testbed: {cpus: {load: [0]}}")
-	stdout, stderr, err := lab(context.Background(), "run", file, "--out", dir, "--mcmw", mcmwPath(t))
+	stdout, stderr, err := lab(context.Background(), "run", file, "--out", dir, "--program", "mcmw="+mcmwPath(t))
 	require.NoError(t, err, stderr)
 	page := filepath.Join(dir, "report", "index.html")
 	assert.Regexp(t, "^"+dir+`: 4 runs complete\nHighest of 2: \d workers?: .* at clients = \d.*\.\n`+page+"\n$",
@@ -172,7 +172,7 @@ func TestAProfileOfTheMiddlewareShowsItsFunctions(t *testing.T) {
 	require.NoError(t, os.WriteFile(file,
 		[]byte("name: profiled\nrepetitions: 1\nconstants: {profile: true, clients: 8}\n"+
 			"run: {warm_up: 100ms, duration: 1s}\n"), 0o644))
-	_ = output(t, "run", file, "--out", dir, "--mcmw", mcmwPath(t), "--quiet")
+	_ = output(t, "run", file, "--out", dir, "--program", "mcmw="+mcmwPath(t), "--quiet")
 	stdout := output(t, "report", dir, "--table", "profile")
 	assert.Contains(t, stdout, "| line | function | itself | with others |")
 	assert.Regexp(t, `\| 8 clients \| \S+ \| [\d.]+ % \| [\d.]+ % \|`, stdout)
@@ -189,7 +189,7 @@ constants: {middlewares: 0, servers: 2, clients: 8, load_processes: 2, load_thre
 repetitions: 1
 run: {warm_up: 0s, duration: 2s}
 `), 0o644))
-	_, stderr, err := lab(context.Background(), "run", path, "--out", dir, "--mcmw", "true", "--quiet")
+	_, stderr, err := lab(context.Background(), "run", path, "--out", dir, "--program", "mcmw=true", "--quiet")
 	require.NoError(t, err)
 	assert.Empty(t, stderr)
 	runs := recorded(t, dir)
@@ -216,7 +216,7 @@ func TestAnInterruptedExperimentPrintsHowToContinue(t *testing.T) {
 		<-errs.Written("  1 of 4: ")
 		cancel()
 	}()
-	args := []string{"run", file, "--out", dir, "--mcmw", mcmwPath(t)}
+	args := []string{"run", file, "--out", dir, "--program", "mcmw=" + mcmwPath(t)}
 	err := run(ctx, args, &out, errs)
 	require.EqualError(t, err, "interrupted; continue with: mcmwlab "+strings.Join(args, " ")+" --resume")
 	assert.Equal(t, dir+": 1 run complete\n", out.String())
@@ -232,7 +232,7 @@ func TestAKilledExperimentCanBeResumedAndLeavesNothingRunning(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "record")
 	mcmw := mcmwPath(t)
 	file := experimentFile(t)
-	args := []string{"run", file, "--out", dir, "--mcmw", mcmw}
+	args := []string{"run", file, "--out", dir, "--program", "mcmw=" + mcmw}
 	_, kill := labUntil(t, "  2 of 4: ", args...)
 	kill()
 	require.Len(t, recorded(t, dir), 2)
@@ -267,8 +267,8 @@ exit 7
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file, bytes.Replace(text, []byte("duration: 500ms"), []byte("duration: 30s"), 1),
 		0o644))
-	stdout, stderr, err := lab(context.Background(), "run", file, "--out", dir, "--mcmw", mcmwPath(t), "--memcached",
-		script)
+	stdout, stderr, err := lab(context.Background(), "run", file, "--out", dir, "--program", "mcmw="+mcmwPath(t),
+		"--program", "memcached="+script)
 	// On a busy machine the keys are still being stored when the server dies.
 	const reason = "(storing the keys before the load: )?server:s1 ended on its own: exit status 7"
 	require.Regexp(t, "3 runs in a row have failed; the last error: "+reason+"; its last output:\nthe cache is gone",

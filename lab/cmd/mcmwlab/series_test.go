@@ -28,11 +28,11 @@ func shortExperiment(t *testing.T, name string) string {
 func TestSeveralExperimentsAreRunOneAfterTheOtherAndResumed(t *testing.T) {
 	dir := t.TempDir()
 	first, second := shortExperiment(t, "first"), shortExperiment(t, "second")
-	stdout, stderr, err := lab(context.Background(), "run", first, "--out-dir", dir, "--mcmw", "true")
+	stdout, stderr, err := lab(context.Background(), "run", first, "--out-dir", dir, "--program", "mcmw=true")
 	require.NoError(t, err, stderr)
 	assert.Contains(t, stdout, filepath.Join(dir, "first")+": 2 runs complete\n")
 
-	both := []string{"run", first, second, "--out-dir", dir, "--mcmw", "true"}
+	both := []string{"run", first, second, "--out-dir", dir, "--program", "mcmw=true"}
 	_, _, err = lab(context.Background(), both...)
 	require.ErrorIs(t, err, record.ErrExists, "nothing is run if one record exists")
 	require.NoDirExists(t, filepath.Join(dir, "second"))
@@ -54,8 +54,8 @@ func TestASeriesContinuesAfterAFailedExperiment(t *testing.T) {
 	require.NoError(t, os.WriteFile(bad,
 		[]byte("name: bad\nconstants: {middlewares: 0, keys: 50, load_flags: --no-such-flag}\nrepetitions: 1\nrun: "+
 			"{warm_up: 0s, duration: 500ms}\n"), 0o644))
-	stdout, _, err := lab(context.Background(), "run", bad, shortExperiment(t, "good"), "--out-dir", dir, "--mcmw",
-		"true")
+	stdout, _, err := lab(context.Background(), "run", bad, shortExperiment(t, "good"), "--out-dir", dir, "--program",
+		"mcmw=true")
 	require.ErrorContains(t, err, "bad (1 of 2): ")
 	assert.Contains(t, stdout, filepath.Join(dir, "good")+": 2 runs complete")
 }

@@ -41,7 +41,7 @@ run: {warm_up: 0s, duration: 2s}
 	for attempts := 0; attempts == 0 || slices.ContainsFunc(runs, idle); attempts++ {
 		require.Less(t, attempts, 5, "runs without a reply")
 		dir = filepath.Join(t.TempDir(), "record")
-		_, stderr, err := lab(context.Background(), "run", path, "--out", dir, "--mcmw", "true")
+		_, stderr, err := lab(context.Background(), "run", path, "--out", dir, "--program", "mcmw=true")
 		require.NoError(t, err, stderr)
 		runs = recorded(t, dir)
 	}
@@ -77,7 +77,8 @@ run: {warm_up: 0s, duration: 2s}
 func TestAMissingServerIsReportedWithItsPackage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "redis.yaml")
 	require.NoError(t, os.WriteFile(path, []byte("name: redis\nconstants: {server: redis, middlewares: 0}\n"), 0o644))
-	_, _, err := lab(context.Background(), "run", path, "--out", filepath.Join(t.TempDir(), "r"), "--redis", "no-redis",
-		"--memcached", "no-memcached")
+	_, _, err := lab(context.Background(), "run", path, "--out", filepath.Join(t.TempDir(), "r"), "--program",
+		"redis=no-redis",
+		"--program", "memcached=no-memcached")
 	require.ErrorContains(t, err, "install it, on Debian: apt-get install redis-server")
 }

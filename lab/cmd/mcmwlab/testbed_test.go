@@ -57,7 +57,8 @@ func onMachines(t *testing.T, delay, duration string) string {
 func TestAnExperimentRunsOnEmulatedMachines(t *testing.T) {
 	needsMachines(t)
 	dir := filepath.Join(t.TempDir(), "record")
-	_, stderr, err := lab(context.Background(), "run", onMachines(t, "1ms", "3s"), "--out", dir, "--mcmw", mcmwPath(t))
+	_, stderr, err := lab(context.Background(), "run", onMachines(t, "1ms", "3s"), "--out", dir, "--program",
+		"mcmw="+mcmwPath(t))
 	require.NoError(t, err, stderr)
 	runs := recorded(t, dir)
 	require.Len(t, runs, 1)
@@ -118,15 +119,16 @@ func TestAnExperimentRunsOnEmulatedMachines(t *testing.T) {
 	assert.Contains(t, stdout, "server-1: 0.8 cpus, 256MiB, upload 20Mbit, download 40Mbit")
 	assert.Contains(t, stdout, "load-0: no limits")
 
-	_, _, err = lab(context.Background(), "run", onMachines(t, "1ms", "1s"), "--out", dir, "--resume", "--mcmw",
-		mcmwPath(t))
+	_, _, err = lab(context.Background(), "run", onMachines(t, "1ms", "1s"), "--out", dir, "--resume", "--program",
+		"mcmw="+mcmwPath(t))
 	require.ErrorContains(t, err, "it is a record of another experiment")
 }
 
 func TestAFileRunsOnTheTestbedOfTheCommandLine(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "record")
 	file := onMachines(t, "0.1ms", "2s")
-	_, stderr, err := lab(context.Background(), "run", file, "--testbed", "local", "--out", dir, "--mcmw", mcmwPath(t))
+	_, stderr, err := lab(context.Background(), "run", file, "--testbed", "local", "--out", dir, "--program",
+		"mcmw="+mcmwPath(t))
 	require.NoError(t, err, stderr)
 	r, err := record.Open(dir)
 	require.NoError(t, err)
@@ -138,7 +140,7 @@ func TestAFileRunsOnTheTestbedOfTheCommandLine(t *testing.T) {
 	require.EqualError(t, err, `--testbed: testbed "moon"; expected one of local, vm, ssh, kubernetes`)
 	require.ErrorAs(t, err, &usageError{})
 	needsMachines(t)
-	_, _, err = lab(context.Background(), "run", file, "--out", dir, "--resume", "--mcmw", mcmwPath(t))
+	_, _, err = lab(context.Background(), "run", file, "--out", dir, "--resume", "--program", "mcmw="+mcmwPath(t))
 	require.EqualError(t, err, dir+": it was begun on the testbed local, not vm; use the same testbed")
 }
 
@@ -237,7 +239,7 @@ func midway(t *testing.T) (*exec.Cmd, traces) {
 	program, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(program, "run", onMachines(t, "0.1ms", "60s"), "--out", filepath.Join(t.TempDir(), "record"),
-		"--mcmw", mcmw)
+		"--program", "mcmw="+mcmw)
 	var said mctest.Output
 	cmd.Stderr = &said
 	require.NoError(t, cmd.Start())
