@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"mcmw/internal/follow"
-	"mcmw/internal/middleware"
 )
 
 const optionFollow = "follow"
@@ -84,31 +83,4 @@ func (c *Config) isFollower(name string) bool {
 	return slices.ContainsFunc(c.pools, func(p pool) bool {
 		return slices.ContainsFunc(p.config.follows, func(f followValue) bool { return f.Pool == name })
 	})
-}
-
-// checkFollows returns the problems of following pools; names are those of all pools.
-func (c *Config) checkFollows(names []string) (problems Problems) {
-	for _, p := range c.pools {
-		for _, f := range p.config.follows {
-			if !slices.Contains(names, f.Pool) {
-				problems = append(problems, p.config.problem(optionFollow,
-					"the pool %q is unknown; accepted: one of %s", f.Pool, strings.Join(names, ", ")))
-			}
-		}
-	}
-	return problems
-}
-
-// followOptions returns the pools that follow those of c. pool returns a pool's options.
-func (c *Config) followOptions(pool func(name string) middleware.PoolOptions) (all []middleware.FollowOptions) {
-	for _, p := range c.pools {
-		for _, f := range p.config.follows {
-			all = append(all, middleware.FollowOptions{
-				Of: p.name, To: pool(f.Pool), Options: follow.Options{
-					What: f.What, Flush: f.Doubt == doubtFlush, Memory: p.config.FollowMemory,
-				},
-			})
-		}
-	}
-	return all
 }

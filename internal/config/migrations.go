@@ -11,7 +11,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"mcmw/internal/middleware"
-	"mcmw/internal/route"
 	"mcmw/internal/userinput"
 )
 
@@ -222,23 +221,4 @@ func coldServers(n *yaml.Node) (rest *yaml.Node, names string, err error) {
 		}
 	}
 	return &without, names, nil
-}
-
-// checkMigrations returns the problems of migrations with the pools.
-func (c *Config) checkMigrations() Problems {
-	if len(c.Migrations) == 0 {
-		return nil
-	}
-	var pools []middleware.PoolOptions
-	for _, p := range c.pools {
-		if c.isAside(p.name) {
-			continue
-		}
-		var servers []route.Server // if all are known
-		if p.config.complete {
-			servers = p.config.Servers
-		}
-		pools = append(pools, p.options(servers))
-	}
-	return c.problems(middleware.CheckMigrations(c.Migrations, pools, c.ChangeStep))
 }

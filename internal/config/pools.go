@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"mcmw/internal/discover"
+	"mcmw/internal/follow"
 	"mcmw/internal/middleware"
 	"mcmw/internal/refusal"
 	"mcmw/internal/route"
@@ -241,7 +242,11 @@ func (c *Config) checkPools() Problems {
 			return Problems{c.problem(optionRoutes, "given without pools; accepted: together with %s, which replace %s",
 				optionPools, optionServers)}
 		}
-		return c.checkShadows(nil)
+		if len(c.shadows) > 0 {
+			return Problems{c.problem(optionShadows, "given without pools; accepted: together with %s, which replace "+
+				"%s", optionPools, optionServers)}
+		}
+		return nil
 	}
 	var problems Problems
 	if len(c.Specs) > 0 {
@@ -250,27 +255,53 @@ func (c *Config) checkPools() Problems {
 	}
 	var names []string
 	var pools []route.Pool
+	var known []route.Server
 	complete := true
 	for _, p := range c.pools {
 		names = append(names, p.name)
 		pools = append(pools, p.options(p.config.Servers).Pool)
-		complete = complete && p.config.complete
+		if complete = complete && p.config.complete; p.config.complete {
+			for _, s := range p.config.Servers {
+				s.Pool = p.name
+				known = append(known, s)
+			}
+		}
 	}
 	_, err := route.NewTable(names, c.Routes)
 	if err != nil {
 		return append(problems, c.problems(err)...)
 	}
-	problems = append(problems, c.checkShadows(names)...)
-	problems = append(problems, c.checkFollows(names)...)
-	if apart := c.problems(c.checkTogether()...); apart != nil {
-		return append(problems, apart...)
+	if unknown := c.checkNames(names); unknown != nil {
+		return append(problems, unknown...)
 	}
-	problems = append(problems, c.checkMigrations()...)
+	o := c.With(known)
+	problems = append(problems, c.problems(o.CheckPools()...)...)
 	if wrong := c.checkGutters(pools); wrong != nil || !complete {
 		return append(problems, wrong...)
 	}
 	_, err = route.NewPools(pools, c.Routes)
 	return append(problems, c.problems(err)...)
+}
+
+// checkNames returns the problems of names of pools in shadows and follow that are not among names.
+func (c *Config) checkNames(names []string) (problems Problems) {
+	for i, s := range c.shadows {
+		for _, name := range []string{s.Of, s.To} {
+			if !slices.Contains(names, name) {
+				problems = append(problems, c.problems(refusal.Of(fmt.Sprintf("%s[%d]", optionShadows, i),
+					"the pool %q is unknown; accepted: one of %s", name, strings.Join(names, ", ")))...)
+			}
+		}
+	}
+	for _, p := range c.pools {
+		for _, f := range p.config.follows {
+			if !slices.Contains(names, f.Pool) {
+				problems = append(problems, p.config.problem(optionFollow,
+					"the pool %q is unknown; accepted: one of %s", f.Pool, strings.Join(names, ", ")))
+			}
+		}
+	}
+	return problems
 }
 
 // problems returns the problems of those errors that are a *refusal.Error.
@@ -303,23 +334,6 @@ func (c *Config) problems(errs ...error) (problems Problems) {
 // Locate returns err, the reason why c can't replace another configuration while clients are served. If the reason is a
 // setting, the error says where that is set.
 func (c *Config) Locate(err error) error { return cmp.Or(c.problems(err).asError(), err) }
-
-// checkTogether returns errors about features that a pool can't have together.
-func (c *Config) checkTogether() []error {
-	var o middleware.Options
-	o.Routes, o.Migrations = c.Routes, c.Migrations
-	for _, p := range c.pools {
-		o.Pools = append(o.Pools, p.options(nil))
-	}
-	for _, s := range c.shadows {
-		to := middleware.PoolOptions{Pool: route.Pool{Name: s.To}}
-		o.Shadows = append(o.Shadows, middleware.ShadowOptions{Of: s.Of, To: to})
-	}
-	o.Follows = c.followOptions(func(name string) middleware.PoolOptions {
-		return middleware.PoolOptions{Pool: route.Pool{Name: name}}
-	})
-	return o.CheckTogether()
-}
 
 // Notes say what an operator might not expect of this valid configuration.
 func (c *Config) Notes() (notes []string) {
@@ -359,16 +373,23 @@ func (c *Config) With(servers []route.Server) middleware.Options {
 	o.StallAfter = cmp.Or(o.StallAfter, -1) // never
 	all := map[string]middleware.PoolOptions{}
 	for _, p := range c.pools {
-		pool := p.options(inPool(servers, p.name))
-		all[p.name] = pool
-		if s := c.shadowTo(p.name); s != nil {
-			o.Shadows = append(o.Shadows, middleware.ShadowOptions{Of: s.Of, To: pool, Options: s.options()})
-		}
-		if !c.isAside(p.name) {
-			o.Pools = append(o.Pools, pool)
+		all[p.name] = p.options(inPool(servers, p.name))
+		if !c.isShadow(p.name) && !c.isFollower(p.name) {
+			o.Pools = append(o.Pools, all[p.name])
 		}
 	}
-	o.Follows = c.followOptions(func(name string) middleware.PoolOptions { return all[name] })
+	for _, s := range c.shadows {
+		o.Shadows = append(o.Shadows, middleware.ShadowOptions{Of: s.Of, To: all[s.To], Options: s.options()})
+	}
+	for _, p := range c.pools {
+		for _, f := range p.config.follows {
+			o.Follows = append(o.Follows, middleware.FollowOptions{
+				Of: p.name, To: all[f.Pool], Options: follow.Options{
+					What: f.What, Flush: f.Doubt == doubtFlush, Memory: p.config.FollowMemory,
+				},
+			})
+		}
+	}
 	return o
 }
 
@@ -385,9 +406,6 @@ func (p *pool) options(servers []route.Server) middleware.PoolOptions {
 		ServerAuthFile: d.Security.ServerAuthFile, ServerOptions: d.ServerOptions,
 	}
 }
-
-// isAside reports whether the pool called name serves no clients: it is a shadow, or follows another pool.
-func (c *Config) isAside(name string) bool { return c.shadowTo(name) != nil || c.isFollower(name) }
 
 // Router returns the placement of keys on the servers that were found for AllLookups.
 func (c *Config) Router(servers []route.Server) (*route.Router, error) {

@@ -262,6 +262,7 @@ func TestAPoolThatIsAShadowIsNothingElse(t *testing.T) {
 func TestInvalidShadowsAreRefusedWithTheirLine(t *testing.T) {
 	const pools = "pools:\n  a: {servers: [x]}\n  b: {servers: [y]}\n  c: {servers: [z]}\nroutes:\n  - {default: " +
 		"a}\n  - {prefix: s, pool: b}\nshadows:\n"
+	four := strings.Replace(pools, "routes:", "  e: {servers: [v]}\nroutes:", 1)
 	for text, message := range map[string]string{
 		pools +
 			"  - {of: a, to: d, share: 1}\n": `mcmw.yaml:9: shadows: the pool "d" is unknown; accepted: one of a, b, c`,
@@ -277,6 +278,14 @@ func TestInvalidShadowsAreRefusedWithTheirLine(t *testing.T) {
 			"  - {of: c, to: a, share: 1}\n": `mcmw.yaml:9: shadows: pool "a" has a route`,
 		pools +
 			"  - {of: a, to: c, share: 0}\n": `mcmw.yaml:9: shadows: a share of 0; accepted: above 0, up to 1`,
+		four +
+			"  - {of: c, to: e, share: 1}\n": `mcmw.yaml:10: shadows: pool "c" has no route, so it gets no requests to copy; accepted: one of a, b`,
+		four +
+			"  - {of: a, to: c, share: 1}\n  - {of: a, to: e, share: 1}\n": `mcmw.yaml:11: shadows: pool "a" has two shadows; accepted: one`,
+		pools +
+			"  - {of: a, to: c, share: -0.5}\n": `mcmw.yaml:9: shadows: a share of -0.5; accepted: above 0, up to 1`,
+		pools +
+			"  - {of: a, to: c, share: NaN}\n": `mcmw.yaml:9: shadows: a share of NaN; accepted: above 0, up to 1`,
 		pools +
 			"  - {of: a, to: c, share: 2}\n": `mcmw.yaml:9: shadows: a share of 2; accepted: above 0, up to 1`,
 		pools +

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"mcmw/internal/route"
 	"mcmw/internal/shadow"
 )
 
@@ -98,35 +97,7 @@ func setShadow(c *Config, v given) error {
 	return nil
 }
 
-// shadowTo returns the entry whose shadow is the pool called name; nil: the pool is not a shadow.
-func (c *Config) shadowTo(name string) *shadowValue {
-	at := slices.IndexFunc(c.shadows, func(s shadowValue) bool { return s.To == name })
-	if at < 0 {
-		return nil
-	}
-	return &c.shadows[at]
-}
-
-// checkShadows returns the problems of the shadows; pools are the names of all pools.
-func (c *Config) checkShadows(pools []string) Problems {
-	if len(c.shadows) == 0 {
-		return nil
-	}
-	if pools == nil {
-		return Problems{c.problem(optionShadows, "given without pools; accepted: together with %s, which replace %s",
-			optionPools, optionServers)}
-	}
-	var routed []string
-	for _, r := range append([]route.Prefix{{Pool: c.Routes.Default, Reads: c.Routes.Reads}}, c.Routes.Prefixes...) {
-		for _, name := range []string{r.Pool, r.Reads} {
-			if name != "" && !slices.Contains(routed, name) {
-				routed = append(routed, name)
-			}
-		}
-	}
-	var entries []shadow.Entry
-	for _, s := range c.shadows {
-		entries = append(entries, shadow.Entry{Of: s.Of, To: s.To, Share: s.Share})
-	}
-	return c.problems(shadow.Check(pools, routed, entries))
+// isShadow reports whether the pool called name is a shadow.
+func (c *Config) isShadow(name string) bool {
+	return slices.ContainsFunc(c.shadows, func(s shadowValue) bool { return s.To == name })
 }

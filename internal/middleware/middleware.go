@@ -129,18 +129,16 @@ func (o *Options) validate() error {
 		return errors.New("both servers and pools are set; accepted: one of them, where each pool has servers of its " +
 			"own")
 	}
-	if len(o.Shadows) > 0 {
-		if err := o.checkShadows(); err != nil {
-			return err
+	refused := append(o.CheckPools(), o.Security.CheckOptions(o.Listen)...)
+	if len(refused) == 0 && len(o.Shadows) > 0 {
+		var pools []route.Pool
+		for _, p := range o.all() {
+			pools = append(pools, p.Pool)
 		}
-	}
-	if err := errors.Join(o.CheckTogether()...); err != nil {
+		_, err := route.NewPools(pools, o.Routes)
 		return err
 	}
-	if err := CheckMigrations(o.Migrations, o.Pools, o.ChangeStep); err != nil {
-		return err
-	}
-	return errors.Join(o.Security.CheckOptions(o.Listen)...)
+	return errors.Join(refused...)
 }
 
 // New returns a middleware that is not yet connected to anything. It fails if the options are out of range.

@@ -186,15 +186,12 @@ func leastMigration(step time.Duration) time.Duration {
 	return 4*step + max(step, hold(step)+time.Second)
 }
 
-// CheckMigrations returns an error, a *refusal.Error, for the first migration that is wrong.
-func CheckMigrations(migrations []Migration, pools []PoolOptions, step time.Duration) error {
-	for i, g := range migrations {
+// checkMigrations returns an error, a *refusal.Error, for the first migration that is wrong.
+func (o *Options) checkMigrations() error {
+	pools, names, step := o.Pools, o.names(), o.ChangeStep
+	for i, g := range o.Migrations {
 		refuse := func(text string, args ...any) error {
 			return refusal.Of(fmt.Sprintf("migrations[%d]", i), text, args...)
-		}
-		var names []string
-		for _, p := range pools {
-			names = append(names, p.Name)
 		}
 		for _, name := range []string{g.From, g.To} {
 			at := slices.Index(names, name)
@@ -227,7 +224,7 @@ func CheckMigrations(migrations []Migration, pools []PoolOptions, step time.Dura
 			return refuse("it lasts from %s to %s; accepted: an end at least %v after the start, with change-step %v",
 				moment(g.Start), moment(g.End), leastMigration(step), step)
 		}
-		for _, h := range migrations[:i] {
+		for _, h := range o.Migrations[:i] {
 			if h.From != g.From && h.From != g.To && h.To != g.From && h.To != g.To {
 				continue
 			}

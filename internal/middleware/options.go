@@ -183,6 +183,18 @@ func (o *Options) hotAge() time.Duration {
 	return min(o.HotAge, hotkeys.MaxAge)
 }
 
+// all returns all pools: those that serve clients, shadows, and pools that follow.
+func (o *Options) all() (pools []PoolOptions) {
+	pools = slices.Clone(o.Pools)
+	for _, s := range o.Shadows {
+		pools = append(pools, s.To)
+	}
+	for _, f := range o.Follows {
+		pools = append(pools, f.To)
+	}
+	return pools
+}
+
 // number returns the index of the pool called name; -1: there is none.
 func (o *Options) number(name string) int {
 	return slices.IndexFunc(o.Pools, func(p PoolOptions) bool { return p.Name == name })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 	"mcmw/internal/netstage"
 	"mcmw/internal/plan"
 	"mcmw/internal/protocol"
-	"mcmw/internal/route"
+	"mcmw/internal/refusal"
 	"mcmw/internal/shadow"
 	"mcmw/internal/stats"
 )
@@ -41,24 +42,31 @@ type shadowed struct {
 	ended   chan struct{}      // closed when nothing of inner is left; nil until it is started
 }
 
-// checkShadows returns an error if the shadows of o are wrong.
+// checkShadows returns a *refusal.Error about the first shadow that is wrong.
 func (o *Options) checkShadows() error {
-	var names, routed []string
-	var all []route.Pool
-	var entries []shadow.Entry
-	for _, p := range o.Pools {
-		names, all = append(names, p.Name), append(all, p.Pool)
+	routed := o.Routes.Names()
+	for i, s := range o.Shadows {
+		refuse := func(text string, args ...any) error {
+			return refusal.Of(fmt.Sprintf("shadows[%d]", i), text, args...)
+		}
+		earlier := func(same func(ShadowOptions) bool) bool { return slices.ContainsFunc(o.Shadows[:i], same) }
+		switch of, to := s.Of, s.To.Name; {
+		case of == to:
+			return refuse("pool %q can't be its own shadow; accepted: another pool, which has no route", to)
+		case slices.Contains(routed, to):
+			return refuse("pool %q has a route, so it can't be a shadow; accepted: a pool without a route", to)
+		case !slices.Contains(routed, of):
+			return refuse("pool %q has no route, so it gets no requests to copy; accepted: one of %s", of,
+				strings.Join(routed, ", "))
+		case earlier(func(e ShadowOptions) bool { return e.Of == of }):
+			return refuse("pool %q has two shadows; accepted: one", of)
+		case earlier(func(e ShadowOptions) bool { return e.To.Name == to }):
+			return refuse("pool %q is the shadow of two pools; accepted: of one pool", to)
+		case !(s.Share > 0 && s.Share <= 1):
+			return refuse("a share of %v; accepted: above 0, up to 1", s.Share)
+		}
 	}
-	routed = slices.Clone(names)
-	for _, s := range o.Shadows {
-		names, all = append(names, s.To.Name), append(all, s.To.Pool)
-		entries = append(entries, shadow.Entry{Of: s.Of, To: s.To.Name, Share: s.Share})
-	}
-	if err := shadow.Check(names, routed, entries); err != nil {
-		return err
-	}
-	_, err := route.NewPools(all, route.Routes{Default: names[0]})
-	return err
+	return nil
 }
 
 // ofShadow returns the options of the middleware that serves the shadow s of o.
@@ -126,10 +134,8 @@ func (m *Middleware) checkBecomesShadow(name string) error {
 		return fmt.Errorf("pool %q cannot become a shadow while it has %s; remove that first, reload, then add the "+
 			"shadow", name, has)
 	}
-	routes := append(slices.Clone(m.options.Routes.Prefixes),
-		route.Prefix{Pool: m.options.Routes.Default, Reads: m.options.Routes.Reads})
 	switch {
-	case slices.ContainsFunc(routes, func(r route.Prefix) bool { return r.Pool == name || r.Reads == name }):
+	case slices.Contains(m.options.Routes.Names(), name):
 		return refuse("a route")
 	case slices.ContainsFunc(m.options.Pools, func(p PoolOptions) bool { return p.Options.Gutter == name }):
 		return refuse("the keys of pools whose gutter it is")

@@ -101,8 +101,15 @@ func (o *Options) features() (all []given) {
 	give := func(f feature, pool, path string, words ...string) {
 		all = append(all, given{f, pool, path, append(words, "{pool}", strconv.Quote(pool))})
 	}
-	gutterOf := func(pool string) string { return o.poolNamed(pool).Options.Gutter }
-	for _, p := range o.Pools {
+	pools := o.all()
+	gutterOf := func(pool string) string {
+		at := slices.IndexFunc(pools, func(p PoolOptions) bool { return p.Name == pool })
+		if at < 0 {
+			return ""
+		}
+		return pools[at].Options.Gutter
+	}
+	for _, p := range pools {
 		path := "pools." + p.Name + "."
 		if p.Large.Limit > 0 {
 			give(largeValues, p.Name, path+"large-values")
@@ -114,7 +121,7 @@ func (o *Options) features() (all []given) {
 			}
 		}
 	}
-	routes := append([]route.Prefix{{Pool: o.Routes.Default, Reads: o.Routes.Reads}}, o.Routes.Prefixes...)
+	routes := o.Routes.All()
 	for i, r := range routes {
 		path, of := route.RoutePath(i-1), "prefix "+strconv.Quote(r.Prefix)+":"
 		if i == 0 {
@@ -129,7 +136,7 @@ func (o *Options) features() (all []given) {
 			give(strips, pool, path, "{prefix}", strconv.Quote(r.Prefix), "{gutter}", strconv.Quote(g))
 			routed := slices.ContainsFunc(routes, func(o route.Prefix) bool { return o.Pool == g || o.Reads == g })
 			ofOther := func(p PoolOptions) bool { return p.Name != pool && p.Options.Gutter == g }
-			if g != "" && (routed || slices.ContainsFunc(o.Pools, ofOther)) {
+			if g != "" && (routed || slices.ContainsFunc(pools, ofOther)) {
 				give(sharesGutter, pool, path)
 			}
 		}
@@ -149,7 +156,7 @@ func (o *Options) features() (all []given) {
 		if gutterOf(g.To) == g.From {
 			give(fromItsGutter, g.To, path, "{from}", strconv.Quote(g.From))
 		}
-		for _, p := range o.Pools {
+		for _, p := range pools {
 			if g.Missed && p.Name != g.From && p.Name != g.To {
 				give(warmsUp, p.Name, path)
 			}
@@ -167,8 +174,23 @@ func (o *Options) features() (all []given) {
 	return all
 }
 
-// CheckTogether returns errors, each a *refusal.Error, about features that a pool can't have together.
-func (o *Options) CheckTogether() (refused []error) {
+// CheckPools returns what is wrong with shadows, with features that a pool can't have together, or with migrations,
+// each a *refusal.Error. Servers that have not been looked up yet may be missing.
+func (o *Options) CheckPools() (refused []error) {
+	if err := o.checkShadows(); err != nil {
+		refused = append(refused, err)
+	}
+	if apart := o.checkTogether(); apart != nil {
+		return append(refused, apart...)
+	}
+	if err := o.checkMigrations(); err != nil {
+		refused = append(refused, err)
+	}
+	return refused
+}
+
+// checkTogether returns errors about features that a pool can't have together.
+func (o *Options) checkTogether() (refused []error) {
 	all := o.features()
 	for _, a := range apart {
 		for _, g := range all {

@@ -72,7 +72,7 @@ func TestEachPairOfFeaturesThatIsApartIsRefused(t *testing.T) {
 		for _, f := range features {
 			settings[f](&o)
 		}
-		for _, err := range o.CheckTogether() {
+		for _, err := range o.checkTogether() {
 			texts = append(texts, err.Error())
 		}
 		return texts

@@ -47,6 +47,23 @@ type Routes struct {
 	Accepts Accepts `json:"-"`
 }
 
+// All returns the prefixes, after an empty one for the default pool.
+func (r *Routes) All() []Prefix {
+	return append([]Prefix{{Pool: r.Default, Reads: r.Reads, Accepts: r.Accepts}}, r.Prefixes...)
+}
+
+// Names returns the names of the pools that have routes, each once.
+func (r *Routes) Names() (names []string) {
+	for _, p := range r.All() {
+		for _, name := range []string{p.Pool, p.Reads} {
+			if name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
 // WrongRoute returns a *refusal.Error about the entry of Prefixes with that index; -1: about Default.
 func WrongRoute(index int, why string, args ...any) error {
 	return refusal.Of(RoutePath(index), why, args...)

@@ -12,7 +12,6 @@ import (
 
 	"mcmw/internal/mctest"
 	"mcmw/internal/protocol"
-	"mcmw/internal/refusal"
 	"mcmw/internal/request"
 	"mcmw/internal/stats"
 	"mcmw/internal/wire"
@@ -35,37 +34,6 @@ func TestAShareHasItsPartOfKeysOfAnyForm(t *testing.T) {
 		key := fmt.Appendf(nil, "k%d", i)
 		require.True(t, !In(key, 0.1) || In(key, 0.2), "a larger share has the keys of a smaller one")
 		require.False(t, In(key, 0))
-	}
-}
-
-func TestInvalidShadowsAreRefused(t *testing.T) {
-	pools, routed := []string{"a", "b", "c", "d"}, []string{"a", "b"}
-	require.NoError(t, Check(pools, routed, []Entry{{"a", "c", 0.1}, {"b", "d", 1}}))
-	for message, entries := range map[string][]Entry{
-		`the pool "x" is unknown; accepted: one of a, b, c, d`:                            {{"x", "c", 1}},
-		`the pool "y" is unknown; accepted: one of a, b, c, d`:                            {{"a", "y", 1}},
-		`pool "a" can't be its own shadow; accepted: another pool, which has no route`:    {{"a", "a", 1}},
-		`pool "b" has a route, so it can't be a shadow; accepted: a pool without a route`: {{"a", "b", 1}},
-		`pool "c" has no route, so it gets no requests to copy; accepted: one of a, b`: {
-			{"a", "c", 1},
-			{"c", "d", 1},
-		},
-		`pool "d" has no route, so it gets no requests to copy; accepted: one of a, b`: {{"d", "c", 1}},
-		`pool "a" has two shadows; accepted: one`: {
-			{"a", "c", 1},
-			{"a", "d", 1},
-		},
-		`pool "c" is the shadow of two pools; accepted: of one pool`: {
-			{"a", "c", 1},
-			{"b", "c", 1},
-		},
-		`a share of 0; accepted: above 0, up to 1`:    {{"a", "c", 0}},
-		`a share of 1.1; accepted: above 0, up to 1`:  {{"a", "c", 1.1}},
-		`a share of -0.5; accepted: above 0, up to 1`: {{"a", "c", -0.5}},
-		`a share of NaN; accepted: above 0, up to 1`:  {{"a", "c", math.NaN()}},
-	} {
-		err := Check(pools, routed, entries)
-		require.Equal(t, refusal.Of(fmt.Sprintf("shadows[%d]", len(entries)-1), "%s", message), err)
 	}
 }
 

@@ -232,6 +232,7 @@ func TestAFlushReachesAShadowThatGetsAll(t *testing.T) {
 	live, reads, all := mctest.StartMemcacheds(t, 1), mctest.StartMemcacheds(t, 1), mctest.StartMemcacheds(t, 1)
 	o := withShadow(shadow.Options{Share: 1, All: true}, live, all)
 	o.Pools = append(o.Pools, pooled("other", route.Options{}, mctest.StartMemcached(t)))
+	o.Routes.Prefixes = []route.Prefix{{Prefix: "o:", Pool: "other"}}
 	o.Shadows = append(o.Shadows, middleware.ShadowOptions{
 		Of: "other", To: pooled("reads", route.Options{}, reads...),
 		Options: shadow.Options{Share: 1},
