@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"mcmw/internal/protocol"
@@ -27,10 +29,17 @@ type Access struct {
 func (s *Server) Dial(ctx context.Context) (*wire.Socket, error) {
 	o := s.options.Load()
 	deadline := time.Now().Add(o.ConnectTimeout)
-	d := net.Dialer{Deadline: deadline}
+	var attempts atomic.Int32 // one for each address of a host
+	d := net.Dialer{Deadline: deadline, Control: func(string, string, syscall.RawConn) error {
+		attempts.Add(1)
+		return nil
+	}}
 	network, addr := Network(s.Addr())
 	c, err := d.DialContext(ctx, network, addr)
 	if err != nil {
+		if attempts.Load() == 1 && errors.Is(err, syscall.ECONNREFUSED) {
+			err = refusal{err}
+		}
 		return nil, err
 	}
 	sock, err := wire.NewSocket(c)
@@ -48,6 +57,11 @@ func (s *Server) Dial(ctx context.Context) (*wire.Socket, error) {
 	}
 	return sock, nil
 }
+
+// refusal is the error if nobody listens at the only address of the server: it does not run.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
 
 // open makes sock, which is connected to addr, ready for requests. versions: the server must support versions; see
 // NeedVersions.

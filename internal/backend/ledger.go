@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -13,9 +14,10 @@ import (
 // keeper is the one who keeps what middlewares write on a server, and its connection.
 type keeper struct {
 	*copyOf
-	server *Server
-	link   *link.Link // nil: there is none
-	moves  int32      // of the server, when the link was made
+	records *Records
+	server  *Server
+	link    *link.Link // nil: there is none
+	moves   int32      // of the server, when the link was made
 }
 
 // talk calls say with a link to the server, which stays open for the next time.
@@ -25,7 +27,10 @@ func (k *keeper) talk(ctx context.Context, say func(l *link.Link) error) (err er
 	}
 	if k.link == nil {
 		k.moves = k.server.moves.Load()
-		if k.link, err = k.server.Link(ctx); err != nil {
+		begun := stats.Now()
+		k.link, err = k.server.Link(ctx)
+		k.records.connects(k.server, begun, err)
+		if err != nil {
 			k.link = nil
 			return err
 		}
@@ -47,7 +52,7 @@ func (k *keeper) hangUp() {
 // it also reads. One goroutine per server.
 func (r *Records) Keep(ctx context.Context, s *Server) {
 	r.mu.Lock()
-	k := &keeper{copyOf: r.copies[s], server: s}
+	k := &keeper{copyOf: r.copies[s], records: r, server: s}
 	r.mu.Unlock()
 	if k.copyOf == nil {
 		return
@@ -84,6 +89,17 @@ func (r *Records) Keep(ctx context.Context, s *Server) {
 			}
 		}
 		timer.Stop()
+	}
+}
+
+// connects notes how the attempt to connect to s ended that began at begun.
+func (r *Records) connects(s *Server, begun int64, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		r.fleet.Met(s.Name, stats.Now())
+	} else if errors.As(err, new(refusal)) {
+		r.fleet.Refused(s.Name, begun, stats.Now())
 	}
 }
 

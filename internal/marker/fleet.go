@@ -63,6 +63,8 @@ type Fleet struct {
 	alone        bool // no middleware was here before the first look
 	// lost is the time since which most servers answer, but too few of them are witnesses; 0: that is not so.
 	lost int64
+	// whole is when not all servers answered, and vouched when a new vouch of another was found last.
+	whole, vouched int64
 	// silent is the time until which middlewares may read that do not acknowledge marks.
 	silent int64
 	// news: a server's mark was found for the first time.
@@ -71,13 +73,18 @@ type Fleet struct {
 	// See quorum.go. few is the time since which too few servers answer; 0: enough do. numbers are the own ones that
 	// may still be found, the latest last. bound has the servers to which this middleware is bound, with the time until
 	// which its last vouch may count. anchored is when the last look began that found its registration, of which all
-	// knew, on most servers. forgotten is, by owner, when a registration was found removed whose owner was silent.
-	// orphaned: all servers must be flushed, because nobody has said what those who were registered have done.
+	// knew, on most servers. refused is, by server, when the attempt to connect began that it refused last, proved when
+	// most of the others were not up, and met when the connection to it was made. forgotten is, by owner, when a
+	// registration was found removed whose owner was silent. orphaned: all servers must be flushed, because nobody has
+	// said what those who were registered have done.
 	few       int64
 	numbers   []beat
 	vouchers  map[on]voucher
 	bound     map[string]int64
 	anchored  int64
+	refused   map[string]int64
+	proved    map[string]int64
+	met       map[string]int64
 	forgotten map[string]int64
 	orphaned  bool
 	agrees    bool // see Agrees
@@ -116,6 +123,7 @@ func NewFleet(owner string) *Fleet {
 		held:  map[string]int64{},
 		heard: map[Mark]int64{}, beats: []beat{{}},
 		vouchers: map[on]voucher{}, bound: map[string]int64{}, forgotten: map[string]int64{},
+		refused: map[string]int64{}, proved: map[string]int64{}, met: map[string]int64{},
 	}
 }
 
@@ -331,6 +339,9 @@ func (f *Fleet) see(server string, a answer, now int64) {
 	witnesses, most := f.count(recent, isWitness)
 	if a.witness {
 		f.hear(server, a.marks, now)
+	}
+	if answered < len(f.servers) {
+		f.whole = now
 	}
 	begun, since := f.quorum(recent, now, isWitness)
 	switch awake, _ := f.count(now-int64(shortOf), isWitness); {

@@ -88,6 +88,10 @@ type fleet struct {
 	impatient  bool // who starts takes the silent for dead
 	endless    bool // one server counts for ever
 	careless   bool // with two servers, who is silent is forgotten
+	past       bool // a refusal of long ago is a proof
+	revived    bool // a proof makes one server count that has ceased to
+	restless   bool // who starts does not wait again when a server was restarted
+	hurried    bool // who starts does not wait until nobody vouches
 }
 
 type fleetServer struct {
@@ -95,6 +99,8 @@ type fleetServer struct {
 	blank bool
 	marks Marks
 	cas   uint16
+	down  bool
+	life  uint8 // how often it was killed
 }
 
 // exchange is a look of a middleware at a server, and a store of other marks that may follow.
@@ -110,7 +116,8 @@ type fleetMember struct {
 	dead      bool
 	reach     uint8 // servers that it reaches
 	exchanges [3]exchange
-	leased    bool // it had a lease
+	leased    bool     // it had a lease
+	lives     [3]uint8 // of the servers, when it connected to them
 }
 
 type fleetState struct {
@@ -120,6 +127,7 @@ type fleetState struct {
 	writer           int // -1: none
 	missed           uint8
 	number, answered uint8
+	inPlace          bool // nobody needs an earlier state
 	events
 }
 
@@ -142,6 +150,7 @@ func (f *Fleet) clone() *Fleet {
 	c.clear, c.held = maps.Clone(f.clear), maps.Clone(f.held)
 	c.numbers, c.vouchers, c.bound = slices.Clone(f.numbers), maps.Clone(f.vouchers), maps.Clone(f.bound)
 	c.forgotten = maps.Clone(f.forgotten)
+	c.refused, c.proved, c.met = maps.Clone(f.refused), maps.Clone(f.proved), maps.Clone(f.met)
 	c.own = map[string]*ownMark{}
 	for server, o := range f.own {
 		p := *o
@@ -160,7 +169,9 @@ func (s *fleetState) clone() *fleetState {
 
 // member returns member m, which may be changed.
 func (s *fleetState) member(m int) *fleetMember {
-	s.members[m].Fleet = s.members[m].clone()
+	if !s.inPlace {
+		s.members[m].Fleet = s.members[m].clone()
+	}
 	return &s.members[m]
 }
 
@@ -279,6 +290,9 @@ func (s *fleetState) key() []byte {
 func (f *fleet) start(s *fleetState) {
 	m := len(s.members)
 	me := fleetMember{Fleet: NewFleet(strconv.Itoa(m)), reach: 7}
+	for i := range s.servers {
+		me.lives[i] = s.servers[i].life - 1 // not connected
+	}
 	me.Place([]string{"a", "b", "c"}[:len(s.servers)])
 	if f.elder == 0 || m != f.elder {
 		me.Register(s.now)
@@ -336,12 +350,25 @@ func (f *fleet) lease(s *fleetState, m int) int64 {
 
 // ask, hear and store are the three steps of a look at server i by member m.
 func (f *fleet) ask(s *fleetState, m, i int) {
+	if server := &s.servers[i]; !server.down && s.members[m].lives[i] != server.life {
+		me := s.member(m)
+		me.lives[i] = server.life
+		me.Met(nameOf(i), s.now)
+	}
 	s.members[m].exchanges[i] = exchange{under: true, begun: s.now, held: s.servers[i]}
 }
 
 func (f *fleet) hear(s *fleetState, m, i int) {
 	me := s.member(m)
 	e := &me.exchanges[i]
+	if e.held.down {
+		if f.revived {
+			me.anchored = s.now
+		}
+		me.Refused(nameOf(i), e.begun, s.now)
+		*e = exchange{}
+		return
+	}
 	e.heard = true
 	if f.elder != 0 && m != f.elder && !f.unnoticed || f.alone {
 		me.Silent(s.now + int64(time.Hour))
@@ -434,6 +461,17 @@ func (f *fleet) mislead(s *fleetState, m int) {
 	if f.endless && me.anchored != 0 {
 		me.anchored = s.now
 	}
+	for one := range me.proved {
+		if f.past {
+			me.proved[one] = s.now
+		}
+	}
+	if f.restless {
+		clear(me.met)
+	}
+	if f.hurried {
+		me.whole, me.vouched = 0, 0
+	}
 	for server, until := range me.bound {
 		if f.unbound && until <= s.now {
 			delete(me.bound, server)
@@ -466,7 +504,7 @@ func (f *fleet) store(s *fleetState, m, i int) {
 	me := s.member(m)
 	e, server := me.exchanges[i], &s.servers[i]
 	me.exchanges[i] = exchange{}
-	if server.blank != e.held.blank || !server.blank && server.cas != e.held.cas {
+	if server.down || server.blank != e.held.blank || !server.blank && server.cas != e.held.cas {
 		return
 	}
 	hope := f.hopes(me)

@@ -128,7 +128,7 @@ func (f *fleet) write(s *fleetState, m int, change func(string, func(*fleetState
 			c.writes++
 			c.writer, c.missed = m, 0
 			for i := range c.servers {
-				if me.reach&bit(i) != 0 {
+				if me.reach&bit(i) != 0 && !c.servers[i].down {
 					c.servers[i].value = c.number
 				} else {
 					c.missed |= bit(i)
@@ -165,7 +165,8 @@ func (f *fleet) stale(s *fleetState) string {
 		for i := range s.servers {
 			marked := slices.ContainsFunc(known,
 				func(k Mark) bool { return k.Server == nameOf(i) && k.Owner != me.owner })
-			if me.reach&bit(i) != 0 && me.own[nameOf(i)] == nil && !marked && s.servers[i].value != 0 &&
+			if me.reach&bit(i) != 0 && !s.servers[i].down && me.own[nameOf(i)] == nil && !marked &&
+				s.servers[i].value != 0 &&
 				s.servers[i].value < s.answered {
 				return fmt.Sprintf("middleware %d reads %d of %d", m, s.servers[i].value, i)
 			}

@@ -18,16 +18,16 @@ func (f *Fleet) know(recent, now int64) {
 		f.news = f.news || k.ofServer() && !known.of(k.Server, k.Owner)
 	}
 	f.heard = make(map[Mark]int64, len(f.known))
-	patience := goneAfter
+	patience, sure := goneAfter, true
 	if o := f.own[reads]; o == nil || !o.respected() {
-		patience = startsAfter
+		patience, sure = startsAfter, f.steady(now)
 	}
 	for _, k := range f.known {
 		f.heard[k] = now
 		if since, heard := before[k]; heard {
 			f.heard[k] = since
 		}
-		if !k.ofServer() && now-f.heard[k] > int64(patience) && (!f.agrees || f.pair()) &&
+		if !k.ofServer() && sure && now-f.heard[k] > int64(patience) && (!f.agrees || f.pair()) &&
 			(k.Server == reads || !f.known.of(reads, k.Owner)) {
 			f.remove(k)
 			f.orphaned = f.orphaned || k.Server == reads && patience == startsAfter

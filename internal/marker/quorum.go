@@ -27,6 +27,11 @@ import (
 //   - Who is registered is known from the last look that counted, and from the marks on the server. Nobody is forgotten
 //     while one server counts. Who was forgotten before that is bound to nothing, and forbids it for aloneFor.
 //
+// One server counts for aloneFor, and again from each proof that most of the others were not up: so many have refused a
+// connection that those left are not most servers. Without interruption, because others may have begun in between. So
+// who starts at most servers waits until it has had the same connections to them for startsAfter (steady): one of them
+// was asked in vain by each later proof, and nobody who refuses connections has kept one.
+//
 // Of two servers, most are both. So nobody begins without the one that counts: it may count for ever, each look that
 // counts finds its marks, and they are not lost without it. Who has acknowledged a mark of the other server, which is
 // still there, relies on that one only after a look at this one, and may be forgotten by the owner of that mark.
@@ -37,10 +42,10 @@ const (
 	asks    = " asks to vouch for "
 	// shortOf is how long most servers must not have answered before a middleware asks the others to vouch.
 	shortOf = 2 * LookEvery
-	// aloneFor is how long one server may count, from the last look that found this middleware's registration on most.
-	// After startsAfter none does, even if clocks differ in speed, and counted from a look that found an earlier beat.
-	// Who reaches only the other servers can't tell those who rely on that one from the dead, so a start may have to
-	// wait for as long.
+	// aloneFor is how long one server may count, from the last look that found this middleware's registration on most,
+	// or the last proof that most of the others were not up (Refused). After startsAfter none does, even if clocks
+	// differ in speed, and counted from a look that found an earlier beat. Who reaches only the other servers can't
+	// tell those who rely on that one from the dead, so a start may have to wait for as long.
 	aloneFor    = time.Minute
 	startsAfter = aloneFor + aloneFor/10 + validFor
 	// settling is how long after the last look that counted the others may still come to vouch.
@@ -114,7 +119,7 @@ func (f *Fleet) hear(server string, marks Marks, now int64) {
 		if v.number != k.Beat {
 			v.number, v.asked, v.heard = k.Beat, v.before, now
 			if k.Server == vouches+server {
-				v.since = v.before
+				v.since, f.vouched = v.before, now
 			}
 		}
 		v.before = own
@@ -168,10 +173,50 @@ func (f *Fleet) other(server string) string {
 
 // allSince returns since when everybody who is registered has vouched for server; 0: not everybody has.
 func (f *Fleet) allSince(server string, now int64) int64 {
-	if f.bound[server] <= now || !f.pair() && now-f.anchored > int64(aloneFor) {
+	if f.bound[server] <= now || !f.pair() && now-f.apart(server) > int64(aloneFor) {
 		return 0
 	}
 	return f.all(server, now, func(v voucher) int64 { return v.since })
+}
+
+// apart returns the time from which aloneFor counts for server: when most of the others were last known not to be up
+// without this middleware's registration.
+func (f *Fleet) apart(server string) int64 { return max(f.anchored, f.proved[server]) }
+
+// Refused records that server has refused a connection to which the attempt began at begun: since then there was a
+// moment in which it served nobody. So there was no majority without those that have refused, of which enough did so
+// since the time that is the proof.
+func (f *Fleet) Refused(server string, begun, now int64) {
+	f.refused[server] = begun
+	needed := len(f.servers) - f.majority()
+	for _, one := range f.servers {
+		var times []int64
+		for _, other := range f.servers {
+			if at, refused := f.refused[other]; refused && other != one {
+				times = append(times, at)
+			}
+		}
+		if len(times) < needed || now-f.apart(one) > int64(aloneFor) {
+			continue
+		}
+		slices.Sort(times)
+		f.proved[one] = times[len(times)-needed]
+	}
+}
+
+// Met records when the connection was made by which server is asked from then on.
+func (f *Fleet) Met(server string, at int64) { f.met[server] = at }
+
+// steady reports whether most servers answer, over connections that are so old that by no proof one server counts
+// without them any more.
+func (f *Fleet) steady(now int64) bool {
+	n := 0
+	for server, a := range f.answers {
+		if a.begun > now-int64(relied) && now-f.met[server] > int64(startsAfter) {
+			n++
+		}
+	}
+	return n >= f.majority() || f.pair()
 }
 
 // marked reports whether somebody has marked server.
@@ -264,15 +309,17 @@ func (m Marks) agree(k Mark) bool {
 }
 
 // begins reports whether nobody relies on one server without this middleware, so that it may take marks for lost. That
-// is so, too, if most servers have held no marks for so long: who relies on one server has found its registration on
-// most of them within aloneFor.
+// is so if all servers have answered for a while in which nobody vouched: who vouches for one does not reach most of
+// those that have lost their marks. And if most servers have held no marks for so long: who relies on one server has
+// found its registration on most of them within aloneFor.
 func (f *Fleet) begins(now int64) bool {
 	answered, _ := f.count(now-int64(relied), func(answer) bool { return true })
 	blank, _ := f.count(now-int64(relied), func(a answer) bool {
 		return !a.witness && a.blank != 0 && now-a.blank > int64(startsAfter)
 	})
-	return answered == len(f.servers) || f.anchored != 0 && now-f.anchored < int64(aloneFor) ||
-		f.lost != 0 && now-f.lost > int64(startsAfter) || blank >= f.majority()
+	return answered == len(f.servers) && (f.acceptsEmpty || now-max(f.whole, f.vouched) > int64(inForce)) ||
+		f.anchored != 0 && now-f.anchored < int64(aloneFor) ||
+		f.lost != 0 && now-f.lost > int64(startsAfter) && f.steady(now) || blank >= f.majority()
 }
 
 // Short reports whether too few servers answer, so that the numbers change with each look.

@@ -298,6 +298,11 @@ func Scenarios() []Scenario {
 			writes: byAny, served: true, keeps: survivor, settings: fleet,
 		},
 		{
+			Name: "two-of-three-long", Title: "two of three servers are killed for 90 s; two mcmw instances",
+			Args: ackLive, fault: at(killServer, 0, victim), heal: at(startServer, 0, victim), reads: byAny,
+			writes: byAny, served: true, keeps: survivor, lasts: 90 * time.Second, Long: true, settings: fleet,
+		},
+		{
 			Name: "two-of-three-freeze", Title: "two of three servers are suspended (SIGSTOP); two mcmw instances",
 			Args: ackLive, fault: at(freezeServer, 0, victim), heal: at(thawServer, 0, victim), reads: byAny,
 			writes: byAny, served: true, keeps: survivor, settings: fleet,
