@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -87,15 +88,21 @@ func TestServeWorksWithTheShortFlagsOfTheReports(t *testing.T) {
 }
 
 func TestServeListensOnUnixSocketsAndSeveralAddresses(t *testing.T) {
-	socket := "unix:" + t.TempDir() + "/m.sock"
-	s := start(t, "serve", "-l", socket+",127.0.0.1:0", "-m", mctest.StartMemcached(t).Addr(), "--admin", "off")
-	ready := awaitEntry(t, s.stderr, "ready")
-	require.Len(t, ready.Listen, 2)
-	for _, addr := range []string{socket, ready.Listen[1]} {
-		require.Equal(t, "END\r\n", mctest.MustDial(t, addr).MustDo(t, "get k\r\n"), addr)
+	path := t.TempDir() + "/m.sock"
+	for mask, mode := range map[string]fs.FileMode{"": 0o700, "-a0766": 0o766} {
+		s := start(t, strings.Fields("serve -l unix:"+path+",127.0.0.1:0 -m "+mctest.StartMemcached(t).Addr()+
+			" --admin off "+mask)...)
+		ready := awaitEntry(t, s.stderr, "ready")
+		require.Len(t, ready.Listen, 2)
+		for _, addr := range []string{"unix:" + path, ready.Listen[1]} {
+			require.Equal(t, "END\r\n", mctest.MustDial(t, addr).MustDo(t, "get k\r\n"), addr)
+		}
+		socket, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, mode, socket.Mode().Perm())
+		s.stop()
+		require.Equal(t, exitOK, s.exitCode(t))
 	}
-	s.stop()
-	require.Equal(t, exitOK, s.exitCode(t))
 }
 
 func TestAPortInUseIsNamed(t *testing.T) {

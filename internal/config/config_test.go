@@ -100,7 +100,7 @@ func TestNothingAfterTwoDashesIsAToggle(t *testing.T) {
 func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 	c := sources{args: []string{"-m", "a"}}.load(t)
 	requireOptions(t, middleware.Options{
-		Listen:  []string{"127.0.0.1:11311"},
+		Listen: []string{"127.0.0.1:11311"}, UnixMask: 0o700,
 		Servers: []route.Server{{Name: "a", Addr: "a:11211", Weight: 1}},
 		RequestOptions: worker.RequestOptions{
 			Ack: replica.AckLive, Depth: middleware.DefaultDepth,
@@ -144,6 +144,7 @@ func TestEveryOptionReachesTheMiddleware(t *testing.T) {
 	c := sources{yaml: `
 listen: [0.0.0.0:1, "unix:/run/m.sock", "::1"]
 listen-port: 2
+unix-mask: 0766
 announce: ["cache.example:3", "[::1]:4"]
 servers: [a, b*2@here, c]
 replicas: 2
@@ -191,7 +192,7 @@ max-line: 3k
 max-multiget-line: 4k
 `}.load(t)
 	requireOptions(t, middleware.Options{
-		Listen: []string{"0.0.0.0:1", "unix:/run/m.sock", "[::1]:2"},
+		Listen: []string{"0.0.0.0:1", "unix:/run/m.sock", "[::1]:2"}, UnixMask: 0o766,
 		Servers: []route.Server{
 			{Name: "a", Addr: "a:11211", Weight: 1},
 			{Name: "b", Addr: "b:11211", Weight: 2, Zone: "here"},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"reflect"
 	"regexp"
 	"slices"
@@ -113,6 +114,26 @@ func count(to *int, least, most int, word, unit string) kind {
 		return word
 	}
 	return k
+}
+
+// mode is the mode of a file.
+func mode(to *fs.FileMode) kind {
+	field := fieldAt(to)
+	return kind{
+		placeholder: "MODE", accepts: "0001 to 0777, in octal",
+		schema: map[string]any{
+			"type": []string{"integer", "string"}, "minimum": 1, "maximum": 777, "pattern": "^0*[0-7]{1,3}$",
+		},
+		isLoose: true, // 8 and 9 are no octal digits
+		set: func(c *Config, v given) error {
+			n, err := strconv.ParseUint(v.text, 8, 32)
+			if err != nil {
+				return errors.New("is not an octal number")
+			}
+			return setBetween(field(c), fs.FileMode(n), 1, fs.ModePerm, "is too small", "is too large")
+		},
+		get: func(c *Config) any { return fmt.Sprintf("%04o", *field(c)) },
+	}
 }
 
 // setBetween sets *field to v. It returns an error if v is below least or above most.

@@ -66,6 +66,8 @@ var clientsOptions = in(groupClients,
 			"TLS unless prefixed with notls:").letter("l"),
 	opt("listen-port", "11311", local, count(&at.ListenPort, 0, 65535, "", ""),
 		"port of listen addresses that have none; 0 picks a free port").letter("p"),
+	opt("unix-mask", "0700", local, mode(&at.UnixMask),
+		"mode of the unix sockets: who may connect").letter("a"),
 	opt("announce", "none", local, addresses(&at.Announce, "host:port or [ipv6]:port, or none", "none", checkAnnounced),
 		"addresses that `config get cluster` tells clients, of all instances or their load balancer; none: the one "+
 			"the client reached"),

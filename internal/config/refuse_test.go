@@ -45,6 +45,9 @@ var badValues = []struct {
 	{"listen-port", "-1", `"-1" is too small; accepted: 0 to 65535`},
 	{"listen-port", "65536", `"65536" is too large; accepted: 0 to 65535`},
 	{"listen-port", "http", `"http" is not a whole number; accepted: 0 to 65535`},
+	{"unix-mask", "0", `"0" is too small; accepted: 0001 to 0777, in octal`},
+	{"unix-mask", "1000", `"1000" is too large; accepted: 0001 to 0777, in octal`},
+	{"unix-mask", "u+w", `"u+w" is not an octal number; accepted: 0001 to 0777, in octal`},
 	{
 		"servers", "a:0",
 		`"a:0" has the port "0"; a port is a number from 1 to 65535; accepted: [name=]host[:port][*weight][@zone], `,

@@ -206,11 +206,16 @@ func (m *Middleware) Listen() error {
 	for _, addr := range m.options.Listen {
 		address, secure := m.options.Security.secured(addr)
 		l, err := listen(address)
+		if err == nil {
+			m.listeners = append(m.listeners, listener{l, secure})
+			if network, path := backend.Network(address); network == "unix" && m.options.UnixMask != 0 {
+				err = os.Chmod(path, m.options.UnixMask)
+			}
+		}
 		if err != nil {
 			m.closeListeners()
 			return fmt.Errorf("listen on %s: %w", addr, err)
 		}
-		m.listeners = append(m.listeners, listener{l, secure})
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
@@ -24,6 +25,9 @@ type Options struct {
 	// Listen are the addresses for clients: "host:port" (port 0: any free one) or "unix:/path". At least one. With
 	// Security.TLS a TCP address speaks TLS unless "notls:" precedes it.
 	Listen []string
+	// UnixMask is the mode of the unix sockets in Listen: who may write there may connect. 0: as the process's umask
+	// says.
+	UnixMask fs.FileMode
 	// Servers are the memcached servers, in order, if Pools is empty. They are one pool without a name then, with
 	// Placement, Writers, Ack, ServerOptions, Timeout, Large, and the settings for servers in Security.
 	Servers []route.Server

@@ -216,6 +216,20 @@ func TestTheTargetsForPrometheusExist(t *testing.T) {
 	require.Contains(t, portNames(o, pods.Spec.Selector.MatchLabels), *pods.Spec.PodMetricsEndpoints[0].Port)
 }
 
+func TestTheSocketOfADaemonSetIsInTheNodesDirectory(t *testing.T) {
+	o := render(t, helms["v4"], "--values", "testdata/daemonset.yaml", "--set",
+		"socketDirectory=/run/caches,updateStrategy.maxSurge=0,updateStrategy.maxUnavailable=1")
+	pod := of[*appsv1.DaemonSet](o)[0].Spec.Template.Spec
+	mounts := pod.Containers[0].VolumeMounts
+	require.Contains(t, mounts, corev1.VolumeMount{Name: "socket", MountPath: "/run/mcmw"})
+	require.Equal(t, "/run/caches", pod.Volumes[len(pod.Volumes)-1].HostPath.Path)
+	for name, value := range map[string]string{
+		"MCMW_LISTEN": ":11311,unix:/run/mcmw/mcmw.sock", "MCMW_UNIX_MASK": "0777",
+	} {
+		require.Contains(t, pod.Containers[0].Env, corev1.EnvVar{Name: name, Value: value})
+	}
+}
+
 func TestHelm3AndHelm4RenderTheSame(t *testing.T) {
 	if !mctest.Long() {
 		t.Skip("needs a second Helm; MCMW_LONG=1 runs it")

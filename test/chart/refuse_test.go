@@ -18,6 +18,7 @@ func TestInvalidValuesAreRefusedWithTheirKey(t *testing.T) {
 		"probes.startup.period=1":              `at '/probes/startup': additional properties 'period' not allowed`,
 		"replicas=three":                       `at '/replicas': got string, want integer`,
 		"replicas=-1":                          `at '/replicas': minimum: got -1, want 0`,
+		"socketDirectory=run":                  `at '/socketDirectory'`,
 		"kind=StatefulSet":                     `at '/kind': value must be one of 'Deployment', 'DaemonSet'`,
 		"service.port=70000":                   `at '/service/port': maximum: got 70,000, want 65,535`,
 		"config.sample=false":                  `at '/config/sample': got boolean, want string`,
@@ -87,6 +88,9 @@ func TestInvalidValuesAreRefusedWithTheirKey(t *testing.T) {
 			"one pod per node",
 		"kind=DaemonSet,autoscaling.enabled=true": "kind is DaemonSet, which has " +
 			"one pod per node",
+		"socketDirectory=/run/mcmw": "two pods of a node could not share its socket",
+		"socketDirectory=/run/mcmw,kind=DaemonSet": "a pod can't listen on the socket before the previous one has " +
+			"ended",
 		"autoscaling.enabled=true,keda.enabled=true": "autoscaling.enabled and " +
 			"keda.enabled are both true",
 		"keda.enabled=true": "expected keda.prometheusAddress or keda.triggers",

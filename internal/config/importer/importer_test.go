@@ -64,7 +64,8 @@ connect-timeout: 400ms # as timeout
 			Options{Pool: "beta", LeaveOut: []string{"auto_eject_hosts"}},
 			`# Pool beta of n.yml (twemproxy), by mcmw config import.
 # Left out: auto_eject_hosts (line 15): mcmw does not move the keys of a failed server to another: gets of them are errors (or misses, with get-error), and sets are errors.
-listen: # line 14; mcmw does not set the socket's mode to 0660: it depends on the umask
+unix-mask: "0660" # line 14
+listen: # line 14
   - unix:/run/nutcracker.sock
 servers: # line 19; mcmw accepts twemproxy's form
   - cache1:11211:1
@@ -136,6 +137,7 @@ func TestWhatTwemproxyDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
 		"p:\n" + rest + "  hash_tag: abc":                      `"abc" has 3 bytes`,
 		"p:\n  listen: a:1\n":                                  `n.yml:1: p: has no key "servers"`,
 		"p:\n  servers: [a:1:1]\n":                             `n.yml:1: p: has no key "listen"`,
+		"p:\n  listen: /s u+w\n  servers: [a:1:1]\n":           `n.yml:2: listen: the socket's mode "u+w" is not 0001 to 0777, in octal`,
 		"p:\n  listen: a:1\n  servers: a:1:1\n":                "n.yml:3: servers: accepted: a list of texts",
 		"p:\n  listen: a:1\n  servers: [[a]]\n":                "n.yml:3: servers: accepted: a list of texts",
 		"p:\n  listen: a:1\n  servers:\n    - b:1:1 x:11211\n": `n.yml:4: servers: the name "x:11211" ends with memcached's port, which mcmw does not hash`,
@@ -166,7 +168,7 @@ func TestEveryMistakeIsReportedInTheOrderOfTheLines(t *testing.T) {
 }
 
 func TestTextOfTheFileStaysInItsComment(t *testing.T) {
-	result, err := Import("n.yml", []byte("\"p\\nservers: evil\": {listen: '/s 0600\n\n    x', servers: ['a:1:1']}"),
+	result, err := Import("n.yml", []byte("\"p\\nservers: evil\": {listen: '/s 0600', servers: ['a:1:1']}"),
 		Options{})
 	require.NoError(t, err)
 	require.NotContains(t, string(result), "\nservers: evil")

@@ -142,7 +142,10 @@ func (d *draft) twemproxyListen(p *twemproxyPool, f field) {
 	address, why := f.value.Value, fmt.Sprintf("line %d", f.key.Line)
 	if path, mode, given := strings.Cut(address, " "); strings.HasPrefix(path, "/") {
 		if address = "unix:" + path; given {
-			why += fmt.Sprintf("; mcmw does not set the socket's mode to %s: it depends on the umask", mode)
+			if n, err := strconv.ParseUint(mode, 8, 9); err != nil || n == 0 {
+				d.refuse(f.key, "listen: the socket's mode %q is not 0001 to 0777, in octal", mode)
+			}
+			d.set("unix-mask", mode, "%s", why)
 		}
 	} else if i := strings.LastIndexByte(address, ':'); i >= 0 {
 		address = net.JoinHostPort(strings.Trim(address[:i], "[]"), address[i+1:])

@@ -69,6 +69,7 @@ func refine() map[string]schema {
 		"keda.maxReplicas":        integer(1, 10000),
 		"keda.triggers":           items(schema{"type": "object", "required": []string{"type", "metadata"}}),
 
+		"socketDirectory":                    {"type": "string", "pattern": "^(/[^:]*)?$"},
 		"replicaCount":                       {"type": []string{"integer", "string"}, "pattern": "^$", "minimum": 0},
 		"podDisruptionBudget.maxUnavailable": evictable,
 		"podDisruptionBudget.minAvailable":   left,

@@ -32,6 +32,8 @@
   (list (eq (int $v.adminPort) 11311) "adminPort is 11311, the port on which mcmw's container listens for clients; expected another port (service.port does not change the container's)")
   (list (and $v.networkPolicy.enabled (or $own (not $v.memcached.enabled)) (not $v.networkPolicy.egress)) "networkPolicy.enabled is true and networkPolicy.egress is empty: mcmw could not connect to your servers; expected rules that allow it, as in networking.k8s.io/v1")
   (list (and (eq $v.kind "DaemonSet") (or $v.autoscaling.enabled $v.keda.enabled)) "kind is DaemonSet, which has one pod per node: autoscaling.enabled and keda.enabled need kind=Deployment")
+  (list (and $v.socketDirectory (ne $v.kind "DaemonSet")) "socketDirectory is set: two pods of a node could not share its socket; expected kind=DaemonSet")
+  (list (and $v.socketDirectory (ne (toString $v.updateStrategy.maxSurge) "0")) "socketDirectory is set, and updateStrategy.maxSurge is not 0: a pod can't listen on the socket before the previous one has ended; expected updateStrategy.maxSurge=0 and updateStrategy.maxUnavailable=1")
   (list (and $v.autoscaling.enabled $v.keda.enabled) "autoscaling.enabled and keda.enabled are both true: KEDA creates its own HorizontalPodAutoscaler; expected only one of them")
   (list (and $v.keda.enabled (not $v.keda.prometheusAddress) (not $v.keda.triggers)) "keda.enabled is true, but there is no trigger: expected keda.prometheusAddress or keda.triggers")
   (list (and $v.autoscaling.enabled (not $v.autoscaling.targetCPUUtilization) (not $v.autoscaling.queue.enabled) (not $v.autoscaling.metrics)) "autoscaling.enabled is true, but there is no metric to scale by: expected autoscaling.targetCPUUtilization, autoscaling.queue.enabled or autoscaling.metrics")
@@ -162,8 +164,8 @@
 {{- end -}}
 {{- end -}}
 {{- include "mcmw.unique" (list "extraEnv" "name" $v.extraEnv (list)) -}}
-{{- include "mcmw.unique" (list "extraVolumes" "name" $v.extraVolumes (include "mcmw.volumes" . | fromYamlArray)) -}}
-{{- $mounts := list -}}
+{{- include "mcmw.unique" (list "extraVolumes" "name" $v.extraVolumes (append (include "mcmw.volumes" . | fromYamlArray) (dict "name" "socket"))) -}}
+{{- $mounts := list (dict "mountPath" "/run/mcmw") -}}
 {{- range include "mcmw.volumes" . | fromYamlArray -}}{{- $mounts = append $mounts (dict "mountPath" (printf "/etc/mcmw/%s" .name)) -}}{{- end -}}
 {{- include "mcmw.unique" (list "extraVolumeMounts" "mountPath" $v.extraVolumeMounts $mounts) -}}
 {{- include "mcmw.unique" (list "extraContainers" "name" $v.extraContainers (list (dict "name" "mcmw"))) -}}

@@ -34,6 +34,10 @@ them, because it must change together with the pod's grace period. */ -}}
   "MCMW_ADMIN" (dict "value" (printf ":%d" (int .Values.adminPort)))
   "MCMW_DRAIN_TIMEOUT" (dict "value" (printf "%ds" (int .Values.drain.timeoutSeconds)))
 -}}
+{{- if .Values.socketDirectory -}}
+{{- $_ := set $env "MCMW_LISTEN" (dict "value" ":11311,unix:/run/mcmw/mcmw.sock") -}}
+{{- $_ := set $env "MCMW_UNIX_MASK" (dict "value" "0777") -}}
+{{- end -}}
 {{- $limits := default dict .Values.resources.limits -}}
 {{- $memory := include "mcmw.bytes" $limits.memory | int64 -}}
 {{- if $memory -}}
