@@ -18,16 +18,6 @@ func TestInvalidLargeValuesAreRefusedWithTheirLine(t *testing.T) {
 			routes: `mcmw.yaml:4: pools.a.large-values: "2m" is more than max-value, 1m`,
 		large + "    gutter: b\n" + b +
 			routes: `mcmw.yaml:6: pools.a.large-values: not possible, because the pool has a gutter; accepted: 0`,
-		large + "  b: {servers: [u, v, w], writers: several, gutter: a}\n" + routes +
-			"": `mcmw.yaml:6: pools.a.large-values: not possible, because the pool is a gutter`,
-		large + b + routes +
-			"shadows: [{of: a, to: b, share: 0.1}]\n": `mcmw.yaml:6: pools.a.large-values: not possible, because the pool has a shadow`,
-		large + b +
-			"routes: [{default: b}]\nshadows: [{of: b, to: a, share: 0.1}]\n": `mcmw.yaml:6: pools.a.large-values: not possible, because the pool is a shadow`,
-		large + b + routes +
-			"migrations: [{from: a, to: b, start: 2040-01-01T00:00:00Z, end: 2040-01-02T00:00:00Z}]\n": `mcmw.yaml:6: pools.a.large-values: not possible, because the pool has keys that migrate`,
-		large + b + routes +
-			"migrations: [{pool: a, cold: x, start: 2040-01-01T00:00:00Z}]\n": `mcmw.yaml:6: pools.a.large-values: not possible, because the pool has keys that migrate`,
 	} {
 		lines := refused(t, sources{yaml: text})
 		require.NotEmpty(t, lines, text)

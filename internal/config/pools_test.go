@@ -184,6 +184,12 @@ func TestInvalidPoolsAndRoutesAreRefusedWithTheirLine(t *testing.T) {
 			"  - {prefix: s, pool: a, reads: [b]}\n": `mcmw.yaml:6: routes: the mapping has no text for the key "reads"; accepted: entries`,
 		pools + routes +
 			"  - {prefix: s, pool: b, strip: true, reads: a}\n": `mcmw.yaml:6: routes: prefix "s" is stripped, but pool "a" also has the keys without a prefix`,
+		pools + routes +
+			"  - {prefix: s, pool: a, strip: true}\n": `mcmw.yaml:6: routes: prefix "s" is stripped, but pool "a" also has the keys without a prefix`,
+		pools + routes +
+			"  - {prefix: r, pool: b}\n  - {prefix: s, pool: b, strip: true}\n": `mcmw.yaml:7: routes: prefix "s" is stripped, but pool "b" also has prefix "r"`,
+		pools + routes +
+			"  - {prefix: s, pool: b, strip: true}\n  - {prefix: r, pool: a, reads: b}\n": `mcmw.yaml:6: routes: prefix "s" is stripped, but pool "b" also has prefix "r"`,
 		"gutter: a\n" + pools +
 			routes: `mcmw.yaml:1: "gutter" is an option of a pool; accepted in the mapping of a pool, under pools`,
 	} {

@@ -265,21 +265,9 @@ func TestAMigrationThatCannotFillAServerIsRefusedWithTheReason(t *testing.T) {
 		}
 		require.ErrorContains(t, m.Apply(context.Background(), next), text)
 	}
-	refused(`pool "one" has no server "x", or the name is given twice`,
-		func(g *middleware.Migration, _ *middleware.Options) { g.Cold = "x" })
-	refused(`no server of pool "one" is in zone "z"`, func(g *middleware.Migration, _ *middleware.Options) {
-		g.Cold, g.Zone = "", "z"
-	})
-	refused(`it fills all servers of pool "one"`, func(g *middleware.Migration, o *middleware.Options) {
-		for _, s := range o.Pools[0].Servers[1:] {
-			g.Cold += "," + s.Name
-		}
-	})
 	refused(`pool "one" has one replica`, func(_ *middleware.Migration, o *middleware.Options) {
 		o.Pools[0].Options.Replicas = 1
 	})
-	refused(`pool "one" has writers one; accepted: writers several`,
-		func(_ *middleware.Migration, o *middleware.Options) { o.Pools[0].Writers = middleware.WritersOne })
 	refused("back is set; accepted: an end", func(g *middleware.Migration, _ *middleware.Options) {
 		g.Back = g.Start.Add(9 * migrationStep)
 	})

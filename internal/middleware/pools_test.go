@@ -320,20 +320,12 @@ func TestAnImpossibleChangeOfPoolsIsRefusedWithTheReason(t *testing.T) {
 	refuses(t, m, o, `pool "b" is removed as well; remove only the routes to it`, func(o *middleware.Options) {
 		o.Routes, o.Pools = route.Routes{Default: "a"}, o.Pools[:1]
 	})
-	refuses(t, m, o, `the pool "c" of prefix "2-" is unknown`, func(o *middleware.Options) {
-		o.Routes = route.Routes{Prefixes: []route.Prefix{{Prefix: "2-", Pool: "c"}}, Default: "a"}
-	})
 	refuses(t, m, o, `address `+b[0].Addr+` is used by server`, func(o *middleware.Options) {
 		o.Pools[0].Servers = []route.Server{a[0], {Name: "again", Addr: b[0].Addr}}
 	})
 	refuses(t, m, o, `cannot move from pool "b" to pool "a"`, func(o *middleware.Options) {
 		o.Pools[0].Servers, o.Pools[1].Servers = []route.Server{a[0], a[1], b[0]}, b[1:]
 	})
-	refuses(t, m, o,
-		`the default pool's reads go to pool "b", which is the gutter of pool "a"`, func(o *middleware.Options) {
-			o.Routes, o.Pools[0].Options.Gutter, o.Pools[0].Options.GutterTTL = route.Routes{Default: "a", Reads: "b"},
-				"b", 60
-		})
 	refuses(t, m, o, "both servers and pools are set", func(o *middleware.Options) { o.Servers = a })
 	refuses(t, m, o, `pool "b": ack: "quorum" needs two replicas or more`, func(o *middleware.Options) {
 		o.Pools[1].Ack, o.Pools[1].Options.Replicas = replica.AckQuorum, 1

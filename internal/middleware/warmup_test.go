@@ -118,6 +118,16 @@ func TestAPoolBeingWarmedUpAnswersAloneWhileTheOldPoolIsDown(t *testing.T) {
 	const read = "VALUE read 0 1\r\n1\r\nEND\r\n"
 	require.Equal(t, read, c.MustDo(t, "get read\r\n"))
 	require.Eventually(t, func() bool { return of(fleet[0]).Here == 1 }, mctest.Patience, mctest.Tick)
+	// A middleware that is restarted goes on, with what its own clients miss.
+	require.Equal(t, "STORED\r\n", mctest.MustDial(t, old.Addr()).MustDo(t, "set later 7 0 1\r\n1\r\n"))
+	require.NoError(t, fleet[0].Stop())
+	fleet = []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
+	advance(t, fleet, nil, 3*migrationStep+migrationStep/2, "warm-up")
+	c = fleet[0].Dial(t)
+	require.Equal(t, "VALUE later 7 1\r\n1\r\nEND\r\n", c.MustDo(t, "get later\r\n"))
+	require.Eventually(t, func() bool { return of(fleet[0]).Here == 1 }, mctest.Patience, mctest.Tick)
+	require.Zero(t, of(fleet[1]).Here)
+	require.NoError(t, fleet[1].Stop())
 	old.Stop()
 	require.Equal(t, read, c.MustDo(t, "get read unread\r\n"), "a miss of the new pool is a miss")
 	require.Equal(t, "EN\r\n", c.MustDo(t, "mg unread v\r\n"))

@@ -1,7 +1,6 @@
 package route
 
 import (
-	"fmt"
 	"slices"
 
 	"mcmw/internal/refusal"
@@ -24,21 +23,17 @@ func WrongGutter(pool, text string, args ...any) error {
 // CheckGutters returns an error, a *refusal.Error, for the first pool that can't have its gutter.
 func CheckGutters(pools []Pool) error {
 	for _, p := range pools {
-		name, ttl := p.Options.Gutter, p.Options.GutterTTL
-		if name == "" {
-			continue
+		gutter := p.Options.Gutter
+		wrong := func(why string) error {
+			return WrongGutter(p.Name, "pool %q has the gutter %q, which is %s; accepted: another pool", p.Name, gutter,
+				why)
 		}
-		wrong := func(text string, args ...any) error {
-			return WrongGutter(p.Name, "pool %q has the gutter %q, %s", p.Name, name, fmt.Sprintf(text, args...))
-		}
-		at := slices.IndexFunc(pools, func(o Pool) bool { return o.Name == name })
 		switch {
-		case at < 0:
-			return wrong("which is not a pool; accepted: another pool")
-		case name == p.Name:
-			return wrong("which is this pool itself; accepted: another pool")
-		case ttl < 1 || ttl > MaxGutterTTL:
-			return wrong("where items live for %d s; accepted: 1 s to %d s", ttl, MaxGutterTTL)
+		case gutter == "":
+		case gutter == p.Name:
+			return wrong("this pool itself")
+		case !slices.ContainsFunc(pools, func(o Pool) bool { return o.Name == gutter }):
+			return wrong("not a pool")
 		}
 	}
 	return nil

@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"mcmw/internal/refusal"
 )
 
 func pooledWith(name, gutter string, ttl int) Pool {
@@ -42,29 +40,4 @@ func TestAPoolKnowsItsGutter(t *testing.T) {
 	alone, err := Compose([]string{"b", "c"}, pools, Routes{Default: "c"})
 	require.NoError(t, err)
 	require.False(t, alone.Pools()[1].IsGutter(), "it is no pool's gutter any more")
-}
-
-func TestAGutterThatAPoolCannotHaveIsRefused(t *testing.T) {
-	for message, pools := range map[string][]Pool{
-		`pool "a" has the gutter "c", which is not a pool; accepted: another pool`: {
-			pooledWith("a", "c", 60),
-			pooledWith("b", "", 0),
-		},
-		`pool "a" has the gutter "a", which is this pool itself; accepted: another pool`: {
-			pooledWith("a", "a", 60),
-			pooledWith("b", "", 0),
-		},
-		`pool "a" has the gutter "b", where items live for 0 s; accepted: 1 s to 3600 s`: {
-			pooledWith("a", "b", 0),
-			pooledWith("b", "", 0),
-		},
-		`pool "a" has the gutter "b", where items live for 3601 s; accepted: 1 s to 3600 s`: {pooledWith("a", "b",
-			3601), pooledWith("b", "", 0)},
-	} {
-		_, err := NewPools(pools, Routes{Default: "a"})
-		require.EqualError(t, err, "pools.a.gutter: "+message)
-		var wrong *refusal.Error
-		require.ErrorAs(t, err, &wrong)
-		require.Equal(t, "pools.a.gutter", wrong.Path)
-	}
 }

@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"mcmw/internal/refusal"
 )
 
 // poolNames are the pools of the tables in tests.
@@ -82,68 +80,11 @@ func FuzzEveryKeyIsInThePoolOfItsLongestPrefix(f *testing.F) {
 	})
 }
 
-func TestAnErrorOfRoutesSaysWhichEntryIsWrongAndWhatIsAccepted(t *testing.T) {
-	for _, c := range []struct {
-		routes Routes
-		index  int
-		text   string
-	}{
-		{Routes{}, -1, "no default pool"},
-		{Routes{Default: "four"}, -1, `the default pool "four" is unknown; accepted: one of zero, one, two, three`},
-		{
-			Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one"}, {Prefix: "", Pool: "one"}}},
-			1,
-			"empty prefix",
-		},
-		{
-			Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one"}, {Prefix: "b", Pool: "uno"}}},
-			1,
-			`the pool "uno" of prefix "b" is unknown; accepted: one of zero`,
-		},
-		{Routes{Default: "one", Prefixes: []Prefix{
-			{Prefix: "b", Pool: "one"},
-			{Prefix: "a", Pool: "one"},
-			{Prefix: "b", Pool: "two"},
-		}}, 2, `prefix "b" is given twice`},
-		{
-			Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one", Strip: true}}},
-			0,
-			`prefix "a" is stripped, but pool "one" also has the keys without a prefix: `,
-		},
-		{
-			Routes{Default: "one", Prefixes: []Prefix{
-				{Prefix: "a", Pool: "two"},
-				{Prefix: "b", Pool: "two", Strip: true},
-			}},
-			1,
-			`prefix "b" is stripped, but pool "two" also has prefix "a": `,
-		},
-		{Routes{Default: "one", Reads: "four"}, -1, `the pool "four" for reads is unknown; accepted: one of zero`},
-		{Routes{Default: "one", Prefixes: []Prefix{
-			{Prefix: "a", Pool: "one"},
-			{Prefix: "b", Pool: "one", Reads: "uno"},
-		}}, 1, `the pool "uno" for reads is unknown`},
-		{
-			Routes{Default: "one", Prefixes: []Prefix{
-				{Prefix: "a", Pool: "two", Strip: true},
-				{Prefix: "b", Pool: "one", Reads: "two"},
-			}},
-			0,
-			`prefix "a" is stripped, but pool "two" also has prefix "b": `,
-		},
-		{
-			Routes{Default: "one", Reads: "two", Prefixes: []Prefix{{Prefix: "a", Pool: "two", Strip: true}}},
-			0,
-			`prefix "a" is stripped, but pool "two" also has the keys without a prefix: `,
-		},
-	} {
-		_, err := NewTable(poolNames, c.routes)
-		var wrong *refusal.Error
-		require.ErrorAs(t, err, &wrong)
-		require.Equal(t, WrongRoute(c.index, "").(*refusal.Error).Path, wrong.Path)
-		require.ErrorContains(t, err, c.text)
-	}
-	_, err := NewTable([]string{"a", "a"}, Routes{Default: "a"})
+// The other mistakes in routes are tested where a file has them: in package config.
+func TestRoutesThatNoFileCanHaveAreRefused(t *testing.T) {
+	_, err := NewTable(poolNames, Routes{Default: "one", Prefixes: []Prefix{{Pool: "one"}}})
+	require.ErrorContains(t, err, "routes[0]: empty prefix")
+	_, err = NewTable([]string{"a", "a"}, Routes{Default: "a"})
 	require.ErrorContains(t, err, `pool 2 is named "a"`)
 }
 
@@ -194,20 +135,6 @@ func TestARouterOfSeveralPoolsAnswersAsThePoolsOfTheKeysDo(t *testing.T) {
 	require.True(t, r.Covers(func(s int) bool { return s != 0 && s != 8 }))
 	require.False(t, r.Covers(func(s int) bool { return s != 3 }), "b has no other")
 	require.Same(t, r.Pools()[0], r.Default())
-}
-
-func TestAServerInTwoPoolsIsRefused(t *testing.T) {
-	a, b := pooled("a", 2, Options{}), pooled("b", 2, Options{})
-	routes := Routes{Default: "a"}
-	b.Servers[1].Name = "a0"
-	_, err := NewPools([]Pool{a, b}, routes)
-	require.ErrorContains(t, err, `server "a0" is in pool "a" and in pool "b"`)
-	b.Servers[1].Name, b.Servers[1].Addr = "b1", "a:1"
-	_, err = NewPools([]Pool{a, b}, routes)
-	require.ErrorContains(t, err, `address a:1 is used by server "a1" in pool "a" and by server "b1" in pool "b"`)
-	b.Options.Replicas = 5
-	_, err = NewPools([]Pool{a, b}, routes)
-	require.ErrorContains(t, err, `pool "b": replicas: "5" is more than there are servers (2)`)
 }
 
 func TestAServerOfAPoolGainsKeysWhenTheRoutesChange(t *testing.T) {

@@ -2,7 +2,6 @@ package behaviour_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -223,38 +222,6 @@ func TestMcmwIsNotReadyIfAServerDemandsACertificateThatItDoesNotHave(t *testing.
 			strings.Contains(log.String(), "connection reset by peer")
 	}, mctest.Patience, pollPause)
 	require.False(t, m.IsReady())
-}
-
-func TestInvalidSecurityOptionsAreRefused(t *testing.T) {
-	ca := mctest.NewCA(t)
-	cert, key := ca.Issue()
-	for want, o := range map[string]middleware.Options{
-		fmt.Sprintf("tls-cert: %q needs tls-key, which is missing",
-			cert): {Security: middleware.Security{TLS: secret.ServerFiles{Cert: cert}}},
-		fmt.Sprintf("tls-client-ca: %q needs tls-cert, which is missing",
-			ca.File): {Security: middleware.Security{TLS: secret.ServerFiles{ClientCA: ca.File}}},
-		fmt.Sprintf("server-tls-ca: %q has no meaning without server-tls",
-			ca.File): {Security: middleware.Security{ServerFiles: secret.ClientFiles{CA: ca.File}}},
-		`listen: "notls:127.0.0.1:0" needs tls-cert: without a certificate no address has TLS`: {Listen: []string{"notls:127.0.0.1:0"}},
-		key +
-			": holds no certificate in PEM form": {Security: middleware.Security{TLS: secret.ServerFiles{
-			Cert: key,
-			Key:  key,
-		}}},
-		"nowhere: no such file or directory":   {Security: middleware.Security{AuthFile: "nowhere"}},
-		"elsewhere: no such file or directory": {Security: middleware.Security{ServerAuthFile: "elsewhere"}},
-	} {
-		o.Servers = mwtest.Named("127.0.0.1:1")
-		if o.Listen == nil {
-			o.Listen = []string{"127.0.0.1:0"}
-		}
-		_, err := middleware.New(o)
-		require.EqualError(t, err, want)
-	}
-	err := middleware.Security{AuthFile: "nowhere"}.Check()
-	var file *secret.FileError
-	require.True(t, errors.As(err, &file))
-	assert.Equal(t, "nowhere", file.Path)
 }
 
 func TestSecurityOptionsCannotChangeWhileClientsAreServed(t *testing.T) {
