@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 
-	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 
 	"mcmw/lab/memtier"
@@ -136,45 +135,19 @@ func distributions(r *memtier.Result, row string) (cdfs [][]memtier.Quantile, we
 	return cdfs, weights
 }
 
-// shareUpTo returns the share of requests in a distribution up to a time.
-func shareUpTo(cdf []memtier.Quantile, seconds float64) float64 {
-	share := 0.0
-	for _, q := range cdf {
-		if q.Seconds > seconds {
-			break
-		}
-		share = q.Share
-	}
-	return share
-}
-
 // mergedPercentile returns the smallest edge of the distributions up to which the share of all requests is at least q;
 // NaN without distributions.
 func mergedPercentile(cdfs [][]memtier.Quantile, weights []float64, q float64) float64 {
-	var edges []float64
-	total := floats.Sum(weights)
-	for _, cdf := range cdfs {
+	var all sample.Histogram
+	for i, cdf := range cdfs {
+		before := 0.0
 		for _, step := range cdf {
-			edges = append(edges, step.Seconds)
+			all = append(all, sample.Bin{Upper: step.Seconds, Count: weights[i] * (step.Share - before)})
+			before = step.Share
 		}
 	}
-	if len(edges) == 0 {
-		return math.NaN()
-	}
-	slices.Sort(edges)
-	edges = slices.Compact(edges)
-	at, _ := slices.BinarySearchFunc(edges, q, func(edge, q float64) int {
-		share := 0.0
-		for i, cdf := range cdfs {
-			share += weights[i] * shareUpTo(cdf, edge)
-		}
-		// The tolerance is for rounding.
-		if share/total >= q-1e-12 {
-			return 1
-		}
-		return -1
-	})
-	return edges[min(at, len(edges)-1)]
+	slices.SortFunc(all, func(a, b sample.Bin) int { return cmp.Compare(a.Upper, b.Upper) })
+	return all.UpperQuantile(q)
 }
 
 // addWindow adds the values of a window by metric.
