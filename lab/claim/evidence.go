@@ -13,43 +13,37 @@ import (
 	"mcmw/lab/condition"
 	"mcmw/lab/frame"
 	"mcmw/lab/record"
+	"mcmw/lab/report"
 	"mcmw/lab/sample"
 )
 
 // Evidence has the records from which claims are decided: for each experiment one record for each delay.
 type Evidence struct {
-	sets map[string][]*set // by the name of the experiment, in ascending order of the delay
-}
-
-// set is a record with its runs.
-type set struct {
-	record   *record.Record
-	manifest record.Manifest
-	runs     []record.Run
-	busy     map[int64]float64 // cache of load, by run
+	sets map[string][]*report.Data // by the name of the experiment, in ascending order of the delay
 }
 
 // NewEvidence reads records, which must stay open while claims are decided. Records of the same experiment must have
 // different delays.
 func NewEvidence(ctx context.Context, records []*record.Record) (*Evidence, error) {
-	e := &Evidence{sets: map[string][]*set{}}
+	e := &Evidence{sets: map[string][]*report.Data{}}
 	for _, r := range records {
 		name := r.Manifest().Name
 		for _, other := range e.sets[name] {
-			if sameDelay(DelayOf(other.manifest), DelayOf(r.Manifest())) {
-				return nil, fmt.Errorf("%s and %s are both records of %s; expected only one of them",
-					other.record.Dir(), r.Dir(), name)
+			if sameDelay(DelayOf(other.Manifest), DelayOf(r.Manifest())) {
+				return nil, fmt.Errorf("%s and %s are both records of %s; expected only one of them", other.Dir,
+					r.Dir(),
+					name)
 			}
 		}
-		runs, err := r.Runs(ctx)
+		d, err := report.Read(ctx, r, confidence, nil)
 		if err != nil {
 			return nil, err
 		}
-		e.sets[name] = append(e.sets[name],
-			&set{record: r, manifest: r.Manifest(), runs: runs, busy: map[int64]float64{}})
+		e.sets[name] = append(e.sets[name], d)
 	}
 	for _, sets := range e.sets {
-		slices.SortFunc(sets, func(a, b *set) int { return cmp.Compare(DelayOf(a.manifest), DelayOf(b.manifest)) })
+		slices.SortFunc(sets,
+			func(a, b *report.Data) int { return cmp.Compare(DelayOf(a.Manifest), DelayOf(b.Manifest)) })
 	}
 	return e, nil
 }
@@ -68,18 +62,19 @@ func sameDelay(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
 // pick returns the record of an experiment with a delay or, if there is none, the one with the least delay; nil if
 // there is no record.
-func (e *Evidence) pick(name string, delay float64) *set {
+func (e *Evidence) pick(name string, delay float64) *report.Data {
 	sets := e.sets[name]
 	if len(sets) == 0 {
 		return nil
 	}
-	return sets[max(0, slices.IndexFunc(sets, func(s *set) bool { return sameDelay(DelayOf(s.manifest), delay) }))]
+	return sets[max(0, slices.IndexFunc(sets, func(d *report.Data) bool { return sameDelay(DelayOf(d.Manifest),
+		delay) }))]
 }
 
-// Records returns one record of each experiment: the one with a delay, or else the one with the least delay.
-func (e *Evidence) Records(delay float64) (records []*record.Record) {
+// Records returns one record of each experiment, by name: the one with a delay, or else the one with the least delay.
+func (e *Evidence) Records(delay float64) (records []*report.Data) {
 	for _, name := range slices.Sorted(maps.Keys(e.sets)) {
-		records = append(records, e.pick(name, delay).record)
+		records = append(records, e.pick(name, delay))
 	}
 	return records
 }
@@ -90,9 +85,9 @@ func (e *Evidence) delays(names []string) (delays []float64) {
 		return nil
 	}
 	for _, first := range e.sets[names[0]] {
-		delay := DelayOf(first.manifest)
+		delay := DelayOf(first.Manifest)
 		if delay > 0 && !slices.ContainsFunc(names,
-			func(n string) bool { s := e.pick(n, delay); return s == nil || !sameDelay(DelayOf(s.manifest), delay) }) {
+			func(n string) bool { s := e.pick(n, delay); return s == nil || !sameDelay(DelayOf(s.Manifest), delay) }) {
 			delays = append(delays, delay)
 		}
 	}
@@ -101,21 +96,6 @@ func (e *Evidence) delays(names []string) (delays []float64) {
 
 // used is the utilization from which processors count as saturated.
 const used = 0.9
-
-// load returns the utilization of the processors in a run: that of the machine that emulates the hosts, if they are
-// emulated, else the highest of all hosts.
-func (s *set) load(run record.Run) (float64, error) {
-	if v, ok := s.busy[run.ID]; ok {
-		return v, nil
-	}
-	samples, err := s.record.HostSamples(run.ID)
-	if err != nil {
-		return 0, err
-	}
-	busy := record.MachineBusy(record.Busy(run, samples))
-	s.busy[run.ID] = busy
-	return busy, nil
-}
 
 // invalid are the checks whose violation excludes a run. Violations of other checks only widen the intervals.
 var invalid = []string{check.InteractiveLaw, check.FlowClient, check.GeneratorSaturated, check.Misses, check.Errors}
@@ -153,23 +133,23 @@ func named(record, line string) string {
 }
 
 // set returns the record of an experiment, or why it can't decide the claim.
-func (e *view) set(name string) (s *set, why string) {
+func (e *view) set(name string) (s *report.Data, why string) {
 	s = e.pick(name, e.delay)
 	switch {
 	case s == nil:
 		return nil, "there is no record of " + name
-	case e.machines() && s.manifest.Testbed == "local":
+	case e.machines() && s.Manifest.Testbed == "local":
 		return nil,
 			fmt.Sprintf("the record of %s was made on the testbed local, which doesn't have the bandwidths of the "+
 				"report's machines", name)
-	case e.claim.Delay && len(s.manifest.Machines) > 0 && DelayOf(s.manifest) == 0:
+	case e.claim.Delay && len(s.Manifest.Machines) > 0 && DelayOf(s.Manifest) == 0:
 		return nil,
 			fmt.Sprintf("in the record of %s packets have no delay (its kernel can't delay them), so that workers "+
 				"hardly wait", name)
-	case e.claim.Delay && e.delay > 0 && len(s.manifest.Machines) > 0 && !sameDelay(DelayOf(s.manifest), e.delay):
+	case e.claim.Delay && e.delay > 0 && len(s.Manifest.Machines) > 0 && !sameDelay(DelayOf(s.Manifest), e.delay):
 		return nil,
 			fmt.Sprintf("the record of %s was made with a delay of %s, not with %s as all of the report's suites", name,
-				milliseconds(DelayOf(s.manifest)), milliseconds(e.delay))
+				milliseconds(DelayOf(s.Manifest)), milliseconds(e.delay))
 	}
 	return s, ""
 }
@@ -185,7 +165,7 @@ func (e *view) runs(s condition.Runs) (runs []record.Run, why string) {
 	if why != "" {
 		return nil, why
 	}
-	for _, p := range frame.Of(set.runs, confidence).Points {
+	for _, p := range frame.Of(set.All(), confidence).Points {
 		if !p.Has(s.Where) {
 			continue
 		}
@@ -204,7 +184,7 @@ func (e *view) runs(s condition.Runs) (runs []record.Run, why string) {
 		if len(valid) == 0 {
 			slices.Sort(defects)
 			return nil, fmt.Sprintf("%s has no valid run at %s (%s)", s.Record,
-				record.Label(p.Levels, record.Varying(set.runs)), strings.Join(slices.Compact(defects), ", "))
+				record.Label(p.Levels, record.Varying(set.All())), strings.Join(slices.Compact(defects), ", "))
 		}
 		runs = append(runs, valid...)
 	}
@@ -219,7 +199,7 @@ func (e *view) exhausted(of condition.Runs, runs []record.Run) string {
 	set := e.pick(of.Record, e.delay)
 	saturated, most := 0, 0.0
 	for _, run := range runs {
-		load, err := set.load(run)
+		load, err := set.MachineBusy(run)
 		if err != nil {
 			return err.Error()
 		}
@@ -250,7 +230,7 @@ type side struct {
 	point frame.Point
 	runs  []record.Run
 	name  string
-	set   *set
+	set   *report.Data
 }
 
 // point returns the only point of some runs, or the one with the highest throughput of the clients; or why there is

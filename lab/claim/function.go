@@ -66,7 +66,7 @@ func init() {
 }
 
 const (
-	confidence = 0.95
+	confidence = report.DefaultConfidence
 	// close is the largest difference, relative to the highest mean, that counts as none. last is how many levels a
 	// plateau has.
 	close = 0.05
@@ -263,7 +263,7 @@ func despiteExhaustion(c condition.Condition, i sample.Interval, ofExhausted, to
 // capped reports whether the load's upload limits the clients' throughput on both sides: both are then equal, whatever
 // is behind it. It is false for findings about the testbed's settings.
 func (e *view) capped(c condition.Condition, of, to side) bool {
-	limited := func(s side) bool { return report.Limit(s.set.record, s.point).Name == loadsUpload }
+	limited := func(s side) bool { return s.set.Limit(s.point).Name == loadsUpload }
 	return e.claim.Construction == "" && c.Term.Metric.Source == record.SourceClient &&
 		strings.HasPrefix(c.Term.Metric.Name, "throughput") && limited(of) && limited(to)
 }
@@ -288,7 +288,7 @@ func (e *view) lawError(c condition.Condition) (Verdict, string) {
 		if why != "" {
 			return NotComparable, why
 		}
-		for _, run := range set.runs {
+		for _, run := range set.All() {
 			// A run may violate the check of this law: that is the question here.
 			if code := defect(run); run.State != record.Complete || code != "" && code != check.InteractiveLaw {
 				continue
@@ -318,7 +318,7 @@ func (e *view) bottleneck(c condition.Condition) (Verdict, string) {
 	if why != "" {
 		return NotComparable, why
 	}
-	limit := report.Limit(s.set.record, s.point)
+	limit := s.set.Limit(s.point)
 	text := fmt.Sprintf("%s: %s; the report's cause: %s", s.name, limit.Words, strings.Join(c.Names, " or "))
 	if limit.Name == "" {
 		return Undecided, text
@@ -336,7 +336,7 @@ func (e *view) modelError(c condition.Condition) (Verdict, string) {
 	if why != "" {
 		return NotComparable, why
 	}
-	data, err := model.FromRuns(e.pick(name, e.delay).manifest, e.pick(name, e.delay).runs)
+	data, err := model.FromRuns(e.pick(name, e.delay).Manifest, e.pick(name, e.delay).Runs())
 	if err != nil {
 		return NotComparable, err.Error()
 	}

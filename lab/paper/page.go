@@ -1,7 +1,6 @@
 package paper
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -16,9 +15,6 @@ import (
 	"mcmw/lab/table"
 )
 
-// Confidence is the confidence level of all intervals.
-const Confidence = 0.95
-
 // Source has the records of the experiments of one report.
 type Source struct {
 	Report  *Report
@@ -27,25 +23,11 @@ type Source struct {
 	data []*report.Data // in the order of the experiments' names
 }
 
-// Open reads those records that belong to the report with a name. They must stay open while the source is used.
-func Open(ctx context.Context, name string, records []*record.Record) (*Source, error) {
+// Of returns the source of the report with a name, with those records that belong to it.
+func Of(name string, records []*report.Data) (*Source, error) {
 	r, err := Load(name)
-	if err != nil {
-		return nil, err
-	}
-	s := &Source{Report: r}
-	for _, from := range records {
-		if ReportOf(from.Manifest().Name) != name {
-			continue
-		}
-		d, err := report.Read(ctx, from, Confidence, nil)
-		if err != nil {
-			return nil, err
-		}
-		s.data = append(s.data, d)
-	}
-	slices.SortFunc(s.data, func(a, b *report.Data) int { return strings.Compare(a.Manifest.Name, b.Manifest.Name) })
-	return s, nil
+	return &Source{Report: r, data: slices.DeleteFunc(slices.Clone(records),
+		func(d *report.Data) bool { return ReportOf(d.Manifest.Name) != name })}, err
 }
 
 // ReportOf returns the name of the report that an experiment belongs to; "" if there is none.

@@ -11,11 +11,12 @@ import (
 	"mcmw/lab/paper"
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
+	"mcmw/lab/report"
 	"mcmw/lab/table"
 )
 
 // design returns a record of the 2^3 design of reads in which only the servers have an effect.
-func design(t *testing.T) *record.Record {
+func design(t *testing.T) *report.Data {
 	r, err := record.Create(filepath.Join(t.TempDir(), "r"),
 		record.Manifest{Name: "kuechler-09-factorial-reads", Title: "Reads", Testbed: "vm"})
 	require.NoError(t, err)
@@ -42,11 +43,13 @@ func design(t *testing.T) *record.Record {
 			}
 		}
 	}
-	return r
+	d, err := report.Read(t.Context(), r, report.DefaultConfidence, nil)
+	require.NoError(t, err)
+	return d
 }
 
 func TestTablesHaveMeasurementsBesidePrintedNumbers(t *testing.T) {
-	s, err := paper.Open(t.Context(), "kuechler", []*record.Record{design(t)})
+	s, err := paper.Of("kuechler", []*report.Data{design(t)})
 	require.NoError(t, err)
 	page, err := s.Page(nil)
 	require.NoError(t, err)
@@ -86,7 +89,7 @@ func TestFindingsThatDependOnTheDelayAreDrawnWithTheirThreshold(t *testing.T) {
 				claim.Interactions: 0,
 			}})
 	}
-	s, err := paper.Open(t.Context(), "kuechler", nil)
+	s, err := paper.Of("kuechler", nil)
 	require.NoError(t, err)
 	page, err := s.Page([]claim.Finding{finding, {Claim: claims[0]}})
 	require.NoError(t, err)
@@ -103,7 +106,7 @@ func TestFindingsThatDependOnTheDelayAreDrawnWithTheirThreshold(t *testing.T) {
 
 func TestEveryTableIsRead(t *testing.T) {
 	for _, name := range paper.Names {
-		s, err := paper.Open(t.Context(), name, nil)
+		s, err := paper.Of(name, nil)
 		require.NoError(t, err)
 		page, err := s.Page(nil)
 		require.NoError(t, err)

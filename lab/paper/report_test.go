@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/lab/record"
+	"mcmw/lab/report"
 )
 
 func TestBrokenCellsAreRefusedWithTheirLine(t *testing.T) {
@@ -54,7 +55,9 @@ func TestEachTermIsMeasured(t *testing.T) {
 			}))
 		}
 	}
-	s, err := Open(t.Context(), "kuechler", []*record.Record{r})
+	d, err := report.Read(t.Context(), r, report.DefaultConfidence, nil)
+	require.NoError(t, err)
+	s, err := Of("kuechler", []*report.Data{d})
 	require.NoError(t, err)
 	const at = "[kuechler-07-writes, clients=48, workers=8]"
 	cells := [][2]string{

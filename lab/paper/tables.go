@@ -14,6 +14,7 @@ import (
 	"mcmw/lab/frame"
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
+	"mcmw/lab/report"
 	"mcmw/lab/sample"
 	"mcmw/lab/table"
 )
@@ -165,7 +166,7 @@ func (s *Source) variation(c Cell) string {
 func (s *Source) analyse(experiment string, metric frame.Metric) *factorial.Analysis {
 	runs := s.runs(experiment)
 	least := len(runs)
-	for _, p := range frame.Of(runs, Confidence).Points {
+	for _, p := range frame.Of(runs, report.DefaultConfidence).Points {
 		least = min(least, len(p.Runs))
 	}
 	if least == 0 {

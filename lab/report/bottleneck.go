@@ -161,8 +161,8 @@ func (d *Data) sampled(r record.Run, source, metric string) (float64, bool) {
 	return sum / seconds, err == nil && seconds > 0
 }
 
-// limit finds the bottleneck of a point: the first of the components that are at least Busy.
-func (d *Data) limit(p frame.Point) Bottleneck {
+// Limit finds the bottleneck of a point: the first of the components that are at least Busy.
+func (d *Data) Limit(p frame.Point) Bottleneck {
 	components := d.components(p)
 	if len(components) == 0 {
 		return Bottleneck{Words: "what limits it was not measured"}
@@ -203,9 +203,11 @@ func (d *Data) limit(p frame.Point) Bottleneck {
 	return b
 }
 
-// Limit finds the bottleneck of a point of a record, which must be open.
-func Limit(r *record.Record, p frame.Point) Bottleneck {
-	return newData(r, p.Confidence).limit(p)
+// MachineBusy returns the utilization of the processors in a run: those of the machine that emulates the hosts, if they
+// are emulated, else the highest of all hosts.
+func (d *Data) MachineBusy(r record.Run) (float64, error) {
+	samples, err := d.samples(r.ID)
+	return record.MachineBusy(record.Busy(r, samples)), err
 }
 
 // waitingShare returns the share of a worker's time for which it waits for servers.

@@ -31,12 +31,8 @@ type Data struct {
 	histograms map[int64][]record.Bin
 }
 
-func newData(r *record.Record, confidence float64) *Data {
-	return &Data{
-		Manifest: r.Manifest(), Dir: r.Dir(), Confidence: confidence, store: r,
-		hosts: map[int64][]record.Window{}, histograms: map[int64][]record.Bin{},
-	}
-}
+// All returns the runs, the failed ones last.
+func (d *Data) All() []record.Run { return slices.Concat(d.Runs(), d.Failed) }
 
 // samples returns the samples of the hosts during a run.
 func (d *Data) samples(run int64) ([]record.Window, error) {
@@ -80,8 +76,10 @@ func Read(ctx context.Context, r *record.Record, confidence float64, wanted map[
 	if err != nil {
 		return nil, err
 	}
-	d := newData(r, confidence)
-	d.wanted = wanted
+	d := &Data{
+		Manifest: r.Manifest(), Dir: r.Dir(), Confidence: confidence, wanted: wanted, store: r,
+		hosts: map[int64][]record.Window{}, histograms: map[int64][]record.Bin{},
+	}
 	if d.Warnings, err = r.Warnings(ctx); err != nil {
 		return nil, err
 	}

@@ -201,7 +201,7 @@ func (d *Data) Panels(v View) []Panel {
 		for i := range panel.Lines {
 			l := &panel.Lines[i]
 			if l.Saturation = saturate(l.Points, v); l.Highest >= 0 {
-				l.Bottleneck = d.limit(l.Points[l.Highest])
+				l.Bottleneck = d.Limit(l.Points[l.Highest])
 			}
 		}
 	}

@@ -76,7 +76,7 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 		if len(mine) > 0 {
 			travel = mine[0].Travel
 		}
-		if err := f.writePaper(ctx, name, evidence.Records(travel), claim.Decide(mine, evidence), dirs,
+		if err := f.writePaper(name, evidence.Records(travel), claim.Decide(mine, evidence), dirs,
 			stdout); err != nil {
 			return err
 		}
@@ -179,10 +179,10 @@ func readClaims(name, path string) ([]claim.Claim, error) {
 }
 
 // writePaper writes the page of a report and its figures, and prints its tables.
-func (f *reportFlags) writePaper(ctx context.Context, name string, records []*record.Record, findings []claim.Finding,
-	dirs []string, stdout io.Writer,
+func (f *reportFlags) writePaper(name string, records []*report.Data, findings []claim.Finding, dirs []string,
+	stdout io.Writer,
 ) error {
-	s, err := paper.Open(ctx, name, records)
+	s, err := paper.Of(name, records)
 	if err != nil {
 		return err
 	}
