@@ -67,8 +67,10 @@ func (e *Evidence) pick(name string, delay float64) *report.Data {
 	if len(sets) == 0 {
 		return nil
 	}
-	return sets[max(0, slices.IndexFunc(sets, func(d *report.Data) bool { return sameDelay(DelayOf(d.Manifest),
-		delay) }))]
+	return sets[max(0, slices.IndexFunc(sets, func(d *report.Data) bool {
+		return sameDelay(DelayOf(d.Manifest),
+			delay)
+	}))]
 }
 
 // Records returns one record of each experiment, by name: the one with a delay, or else the one with the least delay.

@@ -58,14 +58,14 @@ const (
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 // Parse reads an experiment. file is its name in errors. With quick, the settings of the file's quick profile replace
-// the others. Settings in set change the file's (see Set). The error is *Problems, or says which setting is malformed.
+// the others. Settings in set change the file's. The error is *Problems, or says which setting is malformed.
 func Parse(file string, text []byte, quick bool, set ...string) (*Experiment, error) {
-	changed, err := Set(text, set)
+	d := &decoder{}
+	root, err := change(d.root(text, "an experiment, such as those in experiments/"), set)
 	if err != nil {
 		return nil, err
 	}
-	d := &decoder{}
-	e := d.experiment(changed, quick)
+	e := d.experiment(root, quick)
 	if err := d.err(file); err != nil {
 		return nil, err
 	}
@@ -147,13 +147,13 @@ func (d *decoder) root(text []byte, expected string) *yaml.Node {
 	return root
 }
 
-func (d *decoder) experiment(text []byte, quick bool) *Experiment {
+// experiment reads the content of a file; nil after a problem.
+func (d *decoder) experiment(root *yaml.Node, quick bool) *Experiment {
 	e := &Experiment{
 		Testbed: LocalTestbed, Dilation: 1, Systems: builtIn, Order: Interleaved, Repetitions: 3,
 		Kubernetes: Kubernetes{Chart: DefaultChart},
 		Phases:     Phases{Populate: true, Restart: true, WarmUp: 2 * time.Second, Duration: 10 * time.Second},
 	}
-	root := d.root(text, "an experiment, such as those in experiments/")
 	if root == nil {
 		return nil
 	}

@@ -453,10 +453,8 @@ func TestSettingsAreChangedInAFileAndInItsQuickProfile(t *testing.T) {
 	const text = "name: a\nfactors: {workers: [1, 2], servers: [1, 2]}\nrun: {duration: 5s, warm_up: 1s}\nstop: " +
 		"{metric: client.throughput, within: 0.05}\n" +
 		"quick: {repetitions: 1, run: {duration: 1s}}\n"
-	changed, err := Set([]byte(text), []string{"factors.workers=[4, 8]", "run.duration=2s", "repetitions=7"})
-	require.NoError(t, err)
 	for _, quick := range []bool{false, true} {
-		e, err := Parse("a.yaml", changed, quick)
+		e, err := Parse("a.yaml", []byte(text), quick, "factors.workers=[4, 8]", "run.duration=2s", "repetitions=7")
 		require.NoError(t, err)
 		assert.Equal(t, 7, e.Repetitions)
 		assert.Nil(t, e.Stop)
@@ -466,7 +464,7 @@ func TestSettingsAreChangedInAFileAndInItsQuickProfile(t *testing.T) {
 		assert.Equal(t, "1", e.Points[0].Values["servers"])
 	}
 	for _, wrong := range []string{"repetitions", "=5", "run..duration=1s", "run=[", "run="} {
-		_, err := Set([]byte(text), []string{wrong})
+		_, err := Parse("a.yaml", []byte(text), false, wrong)
 		require.ErrorContains(t, err, "expected KEY=VALUE", wrong)
 	}
 }

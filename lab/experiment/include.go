@@ -94,13 +94,10 @@ func move(n *yaml.Node, lines int, moved map[*yaml.Node]bool) {
 	}
 }
 
-// Set returns a file's text with changed settings; the quick profile is changed, too. A setting is KEY=VALUE, with the
-// path of a key, such as factors.system, and a value in YAML. Mappings are merged, other values replaced.
-func Set(text []byte, settings []string) ([]byte, error) {
-	root, _, _, err := mapping(text)
-	if err != nil || root == nil || len(settings) == 0 {
-		return text, nil // Parse reports what is wrong with it
-	}
+// change returns a file's content, unless it is nil, with changed settings; the quick profile is changed, too. A
+// setting is KEY=VALUE, with the path of a key, such as factors.system, and a value in YAML. Mappings are merged, other
+// values replaced.
+func change(root *yaml.Node, settings []string) (*yaml.Node, error) {
 	for _, setting := range settings {
 		path, value, ok := strings.Cut(setting, "=")
 		keys := strings.Split(path, ".")
@@ -111,21 +108,34 @@ func Set(text []byte, settings []string) ([]byte, error) {
 				fmt.Errorf("--set %q: expected KEY=VALUE with a value in YAML, such as repetitions=5 or "+
 					"factors.system=[direct, mcmw]", setting)
 		}
-		change := document.Content[0]
-		for _, key := range slices.Backward(keys) {
-			change = &yaml.Node{
-				Kind:    yaml.MappingNode,
-				Content: []*yaml.Node{{Kind: yaml.ScalarNode, Value: key}, change},
-			}
+		if root == nil {
+			continue
 		}
-		root = overlay(root, change)
+		top := document.Content[0]
+		lineless(top)
+		for _, key := range slices.Backward(keys) {
+			top = entry(key, top)
+		}
+		root = overlay(root, top)
 		if quick := child(root, "quick"); quick != nil && quick.Kind == yaml.MappingNode && keys[0] != "name" &&
 			keys[0] != "quick" {
-			root = overlay(root, &yaml.Node{
-				Kind:    yaml.MappingNode,
-				Content: []*yaml.Node{{Kind: yaml.ScalarNode, Value: "quick"}, overlay(quick, change)},
-			})
+			root = overlay(root, entry("quick", overlay(quick, top)))
 		}
 	}
-	return yaml.Marshal(root)
+	return root, nil
+}
+
+// lineless says of a node and of all below it that they are in no line of the file.
+func lineless(n *yaml.Node) {
+	n.Line = 0
+	for _, c := range n.Content {
+		lineless(c)
+	}
+}
+
+// entry returns a mapping with one key.
+func entry(key string, value *yaml.Node) *yaml.Node {
+	return &yaml.Node{
+		Kind: yaml.MappingNode, Content: []*yaml.Node{{Kind: yaml.ScalarNode, Value: key}, value},
+	}
 }

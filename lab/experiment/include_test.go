@@ -64,3 +64,16 @@ func TestProblemsOfAnIncludedFileAreReportedWithItsNameAndLine(t *testing.T) {
 	_, err = Read(missing, os.ReadFile)
 	require.ErrorContains(t, err, missing+":2: include: open ")
 }
+
+func TestASettingKeepsTheCommentsAndTheStyleOfTheFile(t *testing.T) {
+	text := []byte("testbed: {kind: vm}\nrepetitions: 3\n---\n" +
+		"include: base.yaml\nname: a\ntestbed:\n  hosts: # one\n    load: {count: 1}\n")
+	e, err := Parse("a.yaml", text, false, "repetitions=5")
+	require.NoError(t, err)
+	require.Equal(t, 5, e.Repetitions)
+	require.Equal(t, 1, e.Machines["load"].Count)
+	_, err = Parse("a.yaml", text, false, "repetitions=0")
+	require.EqualError(t, err, `a.yaml: repetitions: "0"; expected a whole number from 1 to 10000`)
+	_, err = Parse("a.yaml", text, false, "repetitions=[\n0]", "seed=x")
+	require.ErrorContains(t, err, "a.yaml: seed: ")
+}
