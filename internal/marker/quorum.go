@@ -196,8 +196,8 @@ func (f *Fleet) Refused(server string, begun, now int64) {
 				times = append(times, at)
 			}
 		}
-		if len(times) < needed || now-f.apart(one) > int64(aloneFor) {
-			continue
+		if needed == 0 || len(times) < needed || now-f.apart(one) > int64(aloneFor) {
+			continue // of two servers, one may count for ever
 		}
 		slices.Sort(times)
 		f.proved[one] = times[len(times)-needed]

@@ -310,6 +310,19 @@ func TestOneServerCountsAsLongAsOthersRefuseConnections(t *testing.T) {
 	}
 }
 
+func TestARefusalOfOneOrTwoServersProvesNothing(t *testing.T) {
+	for _, servers := range [][]string{{"a"}, {"a", "b"}} {
+		f := NewFleet("x")
+		f.Place(servers)
+		for range 2 {
+			for _, server := range servers {
+				f.Refused(server, int64(start), int64(start))
+			}
+		}
+		require.Empty(t, f.proved)
+	}
+}
+
 func TestWhoStartsWaitsAnewWhenAServerWasStartedAgain(t *testing.T) {
 	s := fleetServers{"a": {}, "b": {}, "c": {}}
 	s.reader(t, "gone", "a", "b", "c")
