@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -94,4 +95,26 @@ func TestTheEndOfTheContextEndsAList(t *testing.T) {
 		cancel()
 		return nil
 	}))
+}
+
+func TestAListIsReadForLongerThanTheTimeoutOfAnExchange(t *testing.T) {
+	const keys, rests, timeout = 20_000, 8, time.Second
+	script := mctest.StartScript(t, func(p *mctest.Peer) {
+		if _, ok := p.Line(); !ok {
+			return
+		}
+		for k := range keys {
+			p.Send(fmt.Sprintf("key=%0*d exp=-1 la=5 cas=7 fetch=no cls=1 size=63 flags=0\n", 30+k%7, k))
+		}
+		p.Send("END\r\n")
+	})
+	server := newServer(script.Addr(), backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: timeout}})
+	listed := 0
+	require.NoError(t, server.List(t.Context(), func(protocol.Dumped) error {
+		if listed++; listed%(keys/rests) == 0 {
+			<-time.After(2 * timeout / rests) // as a caller that may not list more in a second
+		}
+		return nil
+	}))
+	require.Equal(t, keys, listed)
 }

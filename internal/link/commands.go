@@ -186,7 +186,8 @@ func (l *Link) List(form string, each func(item protocol.Dumped) error) (refused
 		if err := each(item); err != nil {
 			return "", err
 		}
-		if l.r.Buffered() == 0 {
+		// each may have taken long, and what is buffered mostly ends within a line
+		if rest, _ := l.r.Peek(l.r.Buffered()); bytes.IndexByte(rest, '\n') < 0 {
 			if err := l.extend(); err != nil {
 				return "", err
 			}
