@@ -234,7 +234,7 @@ func explainReads(w io.Writer, g *middleware.Migration, phase route.MigrationPha
 				"%s are written after them\n", g.From, g.To)
 	case phase.ReadsNew():
 		fmt.Fprintf(w, "  get      %s of pool %s, which is read in phase %s\n", names, g.To, phase)
-	case !g.Missed:
+	case !g.WarmsUp:
 	case !g.Back.IsZero() && phase > route.MigrationWarmUp:
 		fmt.Fprintf(w, "  get      only those of pool %s: the warm-up of pool %s was given up\n", g.From, g.To)
 	default:

@@ -48,7 +48,7 @@ func migrations(s *stats.Snapshot, now time.Time) []Migration {
 				m.Text += fmt.Sprintf(", %s could not be copied", spell.Count(float64(g.Left)))
 			}
 		}
-		if newPool, both := g.Recent.Ratios(); g.Missed && g.Phase == route.MigrationWarmUp.String() {
+		if newPool, both := g.Recent.Ratios(); g.WarmsUp && g.Phase == route.MigrationWarmUp.String() {
 			m.Text += fmt.Sprintf("; hit ratio in the last minute: %s %.2f %%, %s %.2f %%; %s keys copied", g.To,
 				100*newPool, others, 100*both, spell.Count(float64(g.Here)))
 		}
@@ -98,13 +98,13 @@ func migrations(s *stats.Snapshot, now time.Time) []Migration {
 			m.Next = fmt.Sprintf("keys are copied until %s; to end the migration earlier, remove it from the file of "+
 				"every mcmw", at(g.CopyUntil))
 			switch {
-			case g.Missed && g.Phase == route.MigrationDeleteNew.String():
+			case g.WarmsUp && g.Phase == route.MigrationDeleteNew.String():
 				m.Next = "the warm-up starts at " + at(g.Until)
 			case !g.Back.IsZero():
 				m.Next = fmt.Sprintf("only %s is read; the migration can be removed from %s on", g.From, at(g.Back))
 			case g.Inside:
 				m.Next = fmt.Sprintf("only the other servers are read until %s", at(g.End))
-			case g.Missed:
+			case g.WarmsUp:
 				m.Next = fmt.Sprintf("%s is read from %s on", g.To, at(g.Until))
 			case g.Late && now.Before(g.CopyUntil):
 				m.Next = fmt.Sprintf("not all keys will be copied by %s: give the migration more time (remove it, "+

@@ -12,7 +12,7 @@ import (
 func TestTheDescriptionOfServersThatAreFilledSaysWhatToDoNext(t *testing.T) {
 	at := func(hour int) time.Time { return time.Date(2026, 12, 1, hour, 0, 0, 0, time.UTC) }
 	g := stats.Migration{
-		From: "sessions", To: "cache1", Inside: true, Missed: true, Phase: "warm-up", Start: at(10), CopyFrom: at(11),
+		From: "sessions", To: "cache1", Inside: true, WarmsUp: true, Phase: "warm-up", Start: at(10), CopyFrom: at(11),
 		CopyUntil: at(20), Here: 3, Within: 0.01,
 		Recent: stats.Warming{New: 1, Old: 2, Neither: 1},
 	}

@@ -104,7 +104,7 @@ func getMigrations(c *Config) any {
 		if !g.End.IsZero() {
 			v.End = g.End.Format(time.RFC3339)
 		}
-		if g.Missed {
+		if g.WarmsUp {
 			v.Copy, v.Within = copyMissed, strconv.FormatFloat(g.Within, 'f', -1, 64)
 		}
 		if g.Cold != "" || g.Zone != "" {
@@ -161,7 +161,7 @@ func setMigration(c *Config, v given) error {
 			}
 		}
 	case copyMissed:
-		g.Missed, g.Within = true, middleware.DefaultWithin
+		g.WarmsUp, g.Within = true, middleware.DefaultWithin
 		if text := fields["within"]; text != "" {
 			if g.Within, err = strconv.ParseFloat(text, 64); err != nil {
 				return fmt.Errorf("has the within %q, which is not a number", text)

@@ -37,7 +37,7 @@ func TestAWarmUpIsReadPrintedAndShownInChanges(t *testing.T) {
 	const entry = "  - {from: old, to: new, start: 2026-12-01T10:00:00Z, copy: missed"
 	g := middleware.Migration{
 		From: "old", To: "new", Start: time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC),
-		Missed: true, Within: 0.01,
+		WarmsUp: true, Within: 0.01,
 	}
 	c := sources{yaml: migrating + entry + "}\n"}.load(t)
 	require.Equal(t, []middleware.Migration{g}, serving(c).Migrations)
@@ -69,12 +69,12 @@ func TestAWarmUpOfServersOfAPoolIsReadPrintedAndShownInChanges(t *testing.T) {
 		"[{default: one}]\nmigrations:\n"
 	g := middleware.Migration{
 		From: "one", To: "one", Cold: "a,b", Start: time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC),
-		Missed: true, Within: 0.01,
+		WarmsUp: true, Within: 0.01,
 	}
 	for text, want := range map[string]middleware.Migration{
 		"cold: [a, b]": g,
-		"cold: a":      {From: "one", To: "one", Cold: "a", Start: g.Start, Missed: true, Within: 0.01},
-		"zone: z":      {From: "one", To: "one", Zone: "z", Start: g.Start, Missed: true, Within: 0.01},
+		"cold: a":      {From: "one", To: "one", Cold: "a", Start: g.Start, WarmsUp: true, Within: 0.01},
+		"zone: z":      {From: "one", To: "one", Zone: "z", Start: g.Start, WarmsUp: true, Within: 0.01},
 	} {
 		c := sources{yaml: pools + "  - {pool: one, " + text + ", start: 2026-12-01T10:00:00Z}\n"}.load(t)
 		require.Equal(t, []middleware.Migration{want}, serving(c).Migrations)

@@ -185,7 +185,7 @@ var workersOptions = in(groupWorkers,
 	opt("queue-full", "block", 0, either("block", "shed", &at.Shed),
 		"when the queue is full: block makes the client wait, shed answers each request of the batch with a "+
 			"SERVER_ERROR without executing it"),
-	opt("pool", middleware.PoolShared, live, named(middleware.PoolNames, &at.Pool),
+	opt("pool", middleware.WorkersShared, live, named(middleware.WorkerPoolNames, &at.WorkerPool),
 		"how workers are organised: shared is one queue for all, per-server a read queue and a write queue for each "+
 			"server"),
 )

@@ -48,7 +48,7 @@ func (c *change) announcement() []byte {
 		Placement: c.to.record(), Previous: []marker.Placement{c.from.record()},
 		Addresses: map[string]string{}, Entries: map[string]string{},
 	}
-	for _, p := range []placed{c.from, c.to} {
+	for _, p := range []placement{c.from, c.to} {
 		for _, s := range p.router.Servers() {
 			record.Addresses[s.Name] = s.Addr
 			if s.Entry != "" {
@@ -61,13 +61,13 @@ func (c *change) announcement() []byte {
 }
 
 // conflict returns the list to which others change instead of to c's; nil: they don't. applying is held.
-func (m *Middleware) conflict(c *change, seen sightings) *placed {
+func (m *Middleware) conflict(c *change, seen sightings) *placement {
 	return m.current.Load().of(c.of).conflict(c.name(), seen)
 }
 
 // conflict returns the placement after a change in seen that begins with the same placement as own, and ends with
 // another one; nil: there is none.
-func (p *pool) conflict(own route.Announced, seen sightings) *placed {
+func (p *pool) conflict(own route.Announced, seen sightings) *placement {
 	for _, a := range seen.all() {
 		if a.From != own.From || a.To == own.To {
 			continue
@@ -119,7 +119,7 @@ func (m *Middleware) elsewhere(ctx context.Context, p *pool, o *PoolOptions) []r
 		}
 	}
 	router, err := route.New(servers, o.Options)
-	if err != nil || !(placed{router, o.Options}).equal(*to) {
+	if err != nil || !(placement{router, o.Options}).equal(*to) {
 		return nil
 	}
 	return servers
@@ -127,7 +127,7 @@ func (m *Middleware) elsewhere(ctx context.Context, p *pool, o *PoolOptions) []r
 
 // located returns a placement in record, which was read from a server, with the servers' addresses. ok is false if one
 // of these is unknown.
-func (p *pool) located(read marker.Placement, record *marker.Record) (found placed, ok bool) {
+func (p *pool) located(read marker.Placement, record *marker.Record) (found placement, ok bool) {
 	o, err := read.Options()
 	if err != nil {
 		return found, false
@@ -142,5 +142,5 @@ func (p *pool) located(read marker.Placement, record *marker.Record) (found plac
 		}
 	}
 	router, err := route.New(servers, o)
-	return placed{router, o}, err == nil
+	return placement{router, o}, err == nil
 }

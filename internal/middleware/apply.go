@@ -38,7 +38,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if err := m.accept(ctx, &o); err != nil {
 		return err
 	}
-	if err := m.access.openLogins(o.Pools, o.Log); err != nil {
+	if err := m.access.readLogins(o.Pools, o.Log); err != nil {
 		return err
 	}
 	removed, err := m.applyShadows(ctx, &o)
@@ -75,7 +75,7 @@ func (m *Middleware) Check(ctx context.Context, o Options) error {
 		return err
 	}
 	files := access{logins: maps.Clone(m.access.logins)}
-	if err := files.openLogins(o.Pools, o.Log); err != nil {
+	if err := files.readLogins(o.Pools, o.Log); err != nil {
 		return err
 	}
 	return m.checkShadows(ctx, &o)

@@ -13,24 +13,24 @@ import (
 	"mcmw/internal/route"
 )
 
-// placed is a list of servers with the placement of keys on them.
-type placed struct {
+// placement is a list of servers with the placement of keys on them.
+type placement struct {
 	router  *route.Router
 	options route.Options
 }
 
 // record returns p in the form that the records on the servers have.
-func (p placed) record() marker.Placement { return marker.Of(p.router, p.options) }
+func (p placement) record() marker.Placement { return marker.Of(p.router, p.options) }
 
 // equal reports whether p and q give every key the same servers.
-func (p placed) equal(q placed) bool {
+func (p placement) equal(q placement) bool {
 	a, b := p.record(), q.record()
 	return a.Equal(&b)
 }
 
 // at returns p with the parts of o that don't place keys: the servers' addresses, entries and zones, the read policy
 // and the gutters.
-func (p placed) at(o *PoolOptions) (placed, error) {
+func (p placement) at(o *PoolOptions) (placement, error) {
 	servers := slices.Clone(p.router.Servers())
 	for i := range servers {
 		at := slices.IndexFunc(o.Servers, func(s route.Server) bool { return s.Name == servers[i].Name })
@@ -70,7 +70,7 @@ func (p placed) at(o *PoolOptions) (placed, error) {
 type change struct {
 	course
 	of       *poolState
-	from, to placed
+	from, to placement
 }
 
 // inPhases reports whether a new placement is applied in phases.
@@ -93,7 +93,7 @@ func (c *change) name() route.Announced {
 }
 
 // ends returns the placement by which keys are read in c's phase, and the other one.
-func (c *change) ends() (read, other placed) {
+func (c *change) ends() (read, other placement) {
 	if c.readsOld() {
 		return c.from, c.to
 	}
@@ -104,9 +104,9 @@ func (c *change) ends() (read, other placed) {
 func (c *change) readsOld() bool { return c.phase != route.Settled && c.phase < route.ReadNew }
 
 // wanted returns the placement that p has, or will have after the change that is under way.
-func (p *pool) wanted() placed {
+func (p *pool) wanted() placement {
 	if p.change == nil {
-		return placed{p.router, p.options.Options}
+		return placement{p.router, p.options.Options}
 	}
 	return p.change.to
 }
@@ -159,7 +159,7 @@ func (m *Middleware) effective() (Options, *route.Router, error) {
 }
 
 // effective returns the placement of t's pool, with the options o, in the present phase.
-func (t *poolState) effective(o *PoolOptions) (now placed, err error) {
+func (t *poolState) effective(o *PoolOptions) (now placement, err error) {
 	if t.change == nil {
 		return t.settled.at(o)
 	}
@@ -172,7 +172,7 @@ func (t *poolState) effective(o *PoolOptions) (now placed, err error) {
 		return now, err
 	}
 	t.change.from, t.change.to = from, to
-	return placed{route.Change(from.router, to.router, t.change.phase), to.options}, nil
+	return placement{route.Change(from.router, to.router, t.change.phase), to.options}, nil
 }
 
 // wants compares the placement in o, the options of t's pool, with the current one and the one that a change is leading
@@ -180,7 +180,7 @@ func (t *poolState) effective(o *PoolOptions) (now placed, err error) {
 // is held.
 func (m *Middleware) wants(t *poolState, o *PoolOptions) (changed bool) {
 	router, _ := route.New(o.Servers, o.Options) // it never fails: o has been validated
-	wanted := placed{router, o.Options}
+	wanted := placement{router, o.Options}
 	switch {
 	case !o.inPhases(m.options.ChangeStep) || m.work == nil || !t.begun:
 		t.settled, t.change = wanted, nil
@@ -303,7 +303,7 @@ func (c *change) heard(ctx context.Context, m *Middleware, seen sightings) (ente
 	}
 	o := m.optionsOf(t)
 	router, _ := route.New(o.Servers, o.Options) // it never fails: o has been validated
-	next := route.Announced{From: seen.own.To, To: fingerprint(placed{router, o.Options}.record())}
+	next := route.Announced{From: seen.own.To, To: fingerprint(placement{router, o.Options}.record())}
 	if !slices.Contains(names(seen.all()), next) {
 		return false
 	}

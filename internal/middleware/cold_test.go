@@ -25,7 +25,7 @@ func coldServer(t *testing.T, replicas int) (middleware.Options, middleware.Migr
 	o.ChangeStep, o.SweepRate, o.Pools[0].Options.Read = migrationStep, 1_000_000, route.ReadRoundRobin
 	return o, middleware.Migration{
 		From: "one", To: "one", Cold: o.Pools[0].Servers[0].Name,
-		Start: time.Now().Add(2 * migrationStep).UTC().Truncate(time.Second), Missed: true, Within: 0.01,
+		Start: time.Now().Add(2 * migrationStep).UTC().Truncate(time.Second), WarmsUp: true, Within: 0.01,
 	}
 }
 

@@ -55,7 +55,7 @@ type pool struct {
 	migrates  bool              // a migration to or from this pool has not ended
 	servers   []*backend.Server // in the router's order
 	change    *change           // the change of placement under way; nil: none
-	previous  []placement       // the latest first
+	previous  []former          // the latest first
 	more      bool              // there were still earlier placements, which are not known
 	several   atomic.Bool       // other middlewares may write the same servers, so stores are checked
 	versioned atomic.Bool       // stored items have versions
@@ -69,10 +69,10 @@ type poolState struct {
 	// unlisted: they can't be compared, because a server does not list its keys.
 	unswept, unlisted atomic.Bool
 	// The fields below are guarded by Middleware.applying.
-	begun   bool    // its servers have been judged by the records on them
-	settled placed  // the placement before change, or the current one if there is no change
-	change  *change // nil: no change of placement is under way
-	joined  bool    // change was under way when this middleware started, and others have announced it
+	begun   bool      // its servers have been judged by the records on them
+	settled placement // the placement before change, or the current one if there is no change
+	change  *change   // nil: no change of placement is under way
+	joined  bool      // change was under way when this middleware started, and others have announced it
 	// of a pool added while clients are served: its servers are judged by this until the core is current
 	first atomic.Pointer[pool]
 	// joinedRoutes: as joined, for a change of routes that the first core joined.
@@ -88,9 +88,9 @@ type poolState struct {
 	look, watched time.Time
 }
 
-// placement is an earlier placement of keys. servers has the current servers in place of those of that time; nil: the
+// former is an earlier placement of keys. servers has the current servers in place of those of that time; nil: the
 // server was removed.
-type placement struct {
+type former struct {
 	router  *route.Router
 	servers []*backend.Server
 	record  marker.Placement
@@ -202,7 +202,7 @@ func (p *pool) inherit(old *pool, successors map[*backend.Server]*backend.Server
 	if moved {
 		record := old.record()
 		if router, err := record.Router(); err == nil { // it never fails: the record is that of a router
-			previous = append([]placement{{router, old.servers, record}}, previous...)
+			previous = append([]former{{router, old.servers, record}}, previous...)
 		}
 	}
 	p.more = old.more || len(previous) > keepPrevious
@@ -215,7 +215,7 @@ func (p *pool) inherit(old *pool, successors map[*backend.Server]*backend.Server
 			}
 		}
 		if i < keepPrevious {
-			p.previous = append(p.previous, placement{f.router, servers, f.record})
+			p.previous = append(p.previous, former{f.router, servers, f.record})
 		}
 	}
 }
@@ -228,7 +228,7 @@ func (c *core) members() []worker.Member {
 			members = append(members, worker.Member{Lane: lane, Home: home, StandIn: i >= n})
 		}
 	}
-	if c.options.Pool == PoolShared {
+	if c.options.WorkerPool == WorkersShared {
 		add(c.options.Workers, 0, -1)
 	} else {
 		for s := range c.servers {
@@ -326,7 +326,7 @@ func (c *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 		for _, move := range c.router.Migrations() {
 			if move.From == i && move.Phase.Active() && move.Cold == "" {
 				w.Ack = ackOfBoth(p, c.pools[move.To])
-				if move.Missed && !move.Phase.ReadsNew() {
+				if move.WarmsUp && !move.Phase.ReadsNew() {
 					// a copy is correct only if every server of the old pool has answered the write
 					w.Ack = replica.AckAll
 				}
@@ -343,7 +343,7 @@ func (c *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	active := map[int]chan struct{}{}
 	for _, m := range c.members() {
 		o.Depth, o.Active = c.options.Depth, nil
-		if m.Patient || (c.options.Pool == PoolPerServer && m.Home < 0) {
+		if m.Patient || (c.options.WorkerPool == WorkersPerServer && m.Home < 0) {
 			// In one round a patient worker serves all requests that wait for its server, and a writer all waiting
 			// writes.
 			o.Depth = max(o.Depth, DefaultDepth)
@@ -381,27 +381,27 @@ func (c *core) stop() {
 	c.running.Wait()
 }
 
-// Pool says how the workers are organised.
-type Pool uint8
+// WorkerPool says how the workers are organised.
+type WorkerPool uint8
 
 const (
-	// PoolShared is one queue that all workers share.
-	PoolShared Pool = iota
-	// PoolPerServer gives every server a read queue with Workers workers of its own, and a write queue with one writer,
-	// which sends all waiting writes before it reads their replies. Reads from one server don't wait for another
-	// server.
-	PoolPerServer
+	// WorkersShared is one queue that all workers share.
+	WorkersShared WorkerPool = iota
+	// WorkersPerServer gives every server a read queue with Workers workers of its own, and a write queue with one
+	// writer, which sends all waiting writes before it reads their replies. Reads from one server don't wait for
+	// another server.
+	WorkersPerServer
 )
 
-// PoolNames are the names of the values.
-var PoolNames = enum.New[Pool]("pool", "shared", "per-server")
+// WorkerPoolNames are the names of the values.
+var WorkerPoolNames = enum.New[WorkerPool]("pool", "shared", "per-server")
 
-func (p Pool) String() string { return PoolNames.Of(p) }
+func (p WorkerPool) String() string { return WorkerPoolNames.Of(p) }
 
 // detourLanes returns the number of the first detour lane. There is one per server, for requests that need the server
 // while it is in trouble.
 func (o *Options) detourLanes(servers int) int32 {
-	if o.Pool == PoolShared {
+	if o.WorkerPool == WorkersShared {
 		return 1
 	}
 	return int32(2 * servers)
@@ -412,7 +412,7 @@ func (o *Options) newLanes(router *route.Router, servers []*backend.Server,
 	versioned func(pool int) bool,
 ) (*queue.Lanes, []stats.Queue) {
 	n := int(o.detourLanes(len(servers))) + len(servers)
-	if o.Pool == PoolShared {
+	if o.WorkerPool == WorkersShared {
 		lanes := queue.NewLanes(n, o.Queue, nil)
 		return lanes, []stats.Queue{{Name: "shared", Capacity: o.Queue, Length: lanes.Queue(0).Len}}
 	}

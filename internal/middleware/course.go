@@ -91,7 +91,7 @@ func (m *Middleware) dwell(c *course) time.Duration {
 	case c.phase == route.DeleteNew:
 		return step + m.options.longestTimeout()
 	case c.phase == route.HandOver:
-		return settling(step)
+		return expiring(step)
 	case c.phase == route.Late:
 		return lateSteps*step + m.options.longestTimeout()
 	default:

@@ -175,11 +175,12 @@
 //
 // # Queues and workers
 //
-// With PoolShared all workers serve one queue. With PoolPerServer every server has a read queue with workers of its own
-// and a write queue with one writer. A write goes to the writer of its key's first server, a read to the server that is
-// to answer it. A batch waits in the queue of its next request and moves from queue to queue until it is answered, so
-// the order within its connection is kept. The writer sends all waiting writes, to all their replicas, before it reads
-// the first reply. A slow server delays the requests that need it; requests in other servers' queues are not affected.
+// With WorkersShared all workers serve one queue. With WorkersPerServer every server has a read queue with workers of
+// its own and a write queue with one writer. A write goes to the writer of its key's first server, a read to the server
+// that is to answer it. A batch waits in the queue of its next request and moves from queue to queue until it is
+// answered, so the order within its connection is kept. The writer sends all waiting writes, to all their replicas,
+// before it reads the first reply. A slow server delays the requests that need it; requests in other servers' queues
+// are not affected.
 //
 // A client that does not read its replies occupies no worker: bytes that its socket doesn't accept are handed to a
 // goroutine of the connection, which puts the rest of the batch back on the queue once the client has read. If the

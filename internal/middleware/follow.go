@@ -66,7 +66,7 @@ func (m *Middleware) followersFor(o *Options) (all []*follower, err error) {
 				Servers: func() []*backend.Server { return m.current.Load().serversOf(f.of) },
 			}
 		}
-		if err = m.access.openLogins([]PoolOptions{wanted.To}, o.Log); err != nil {
+		if err = m.access.readLogins([]PoolOptions{wanted.To}, o.Log); err != nil {
 			return nil, err
 		}
 		f.Place(router, func(s route.Server) *backend.Server {
@@ -151,14 +151,14 @@ func (m *Middleware) endFollowers(ctx context.Context, deadline time.Time) {
 			if s := f.State(); s.Debts == 0 {
 				break
 			}
-			time.Sleep(settlePause)
+			time.Sleep(deliverPause)
 		}
 		f.end(ctx, false)
 	}
 }
 
-// settlePause is the time between two looks whether everything is delivered.
-const settlePause = 5 * time.Millisecond
+// deliverPause is the time between two looks whether everything is delivered.
+const deliverPause = 5 * time.Millisecond
 
 // follows returns the state of the following pools.
 func (c *core) follows() (all []stats.Follow) {

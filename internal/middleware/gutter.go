@@ -75,7 +75,7 @@ func (m *Middleware) cleanGutters(r *rerouting) (cleaning []func()) {
 		for i, o := range c.pools {
 			if o.options.Options.Closed && o.options.Options.Gutter == p.name {
 				of, placements = append(of, i),
-					append(placements, o.of(placed{o.router, o.options.Options}, o.had), o.wantedRecord())
+					append(placements, o.of(placement{o.router, o.options.Options}, o.had), o.wantedRecord())
 			}
 		}
 		if len(of) == 0 {

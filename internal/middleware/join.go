@@ -84,13 +84,13 @@ func (m *Middleware) joinPool(ctx context.Context, p *pool) bool {
 		return true
 	}
 	t.change, t.joined = nil, false
-	from, ok := p.before(p.records.Looks().Newest())
+	from, phase, ok := p.before(p.records.Looks().Newest())
 	if !known || !ok {
 		return false
 	}
 	// Read by the record as the last middleware did. Then go on to the own list.
-	t.change = &change{course: course{phase: from.phase}, of: t, from: from.placed, to: own}
-	m.announce(ctx, t.change, from.phase)
+	t.change = &change{course: course{phase: phase}, of: t, from: from, to: own}
+	m.announce(ctx, t.change, phase)
 	return true
 }
 
@@ -131,35 +131,26 @@ func (m *Middleware) join(ctx context.Context, b *board, enter func(value []byte
 	}
 }
 
-// earlier is a placement, other than the wanted one, that the servers' records have, and the phase in which a
-// middleware reads by these records.
-type earlier struct {
-	placed
-	phase route.Phase
-}
-
-// before returns the placement, other than p's, that keys have or had by the newest record. ok is false if there is
-// none, or the address of one of its servers is unknown.
-func (p *pool) before(newest *marker.Record) (from earlier, ok bool) {
+// before returns the placement, other than p's, that keys have or had by the newest record, and the phase in which a
+// middleware reads by that record. ok is false if there is none, or the address of one of its servers is unknown.
+func (p *pool) before(newest *marker.Record) (from placement, phase route.Phase, ok bool) {
 	if newest == nil {
-		return from, false
+		return from, phase, false
 	}
 	current, all := p.record(), []marker.Placement{newest.Placement}
 	if newest.Changing {
 		all = append(all, newest.Previous...)
 	}
-	for i, old := range all {
+	phase = route.DeleteNew
+	for _, old := range all {
 		old.Share = current.Share // see routesBefore
-		if old.Equal(&current) {
-			continue
+		if !old.Equal(&current) {
+			from, ok = p.located(old, newest)
+			return from, phase, ok
 		}
-		if from.phase = route.ReadNew; i == 0 {
-			from.phase = route.DeleteNew
-		}
-		from.placed, ok = p.located(old, newest)
-		return from, ok
+		phase = route.ReadNew
 	}
-	return from, false
+	return from, phase, false
 }
 
 // joinServers records that servers which the change adds are to be cleaned, unless mark is on them.
@@ -186,9 +177,9 @@ func (p *pool) judge(looks marker.Looks) {
 		_, to := p.change.ends()
 		other = p.of(to, p.share)
 	case joined && p.rerouting == route.DeleteNew:
-		other = p.of(placed{p.router, p.options.Options}, p.share)
+		other = p.of(placement{p.router, p.options.Options}, p.share)
 	case joined:
-		other = p.of(placed{p.router, p.options.Options}, p.had)
+		other = p.of(placement{p.router, p.options.Options}, p.had)
 	}
 	for _, s := range p.servers {
 		switch _, reached := looks[s.Name]; {

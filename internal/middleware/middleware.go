@@ -43,7 +43,7 @@ type Middleware struct {
 
 	// copied is the progress of copying keys that migrate. driving: whoever changes what is under way -> drive;
 	// capacity 1; never closed.
-	copied  copies
+	copied  copyStates
 	driving chan struct{}
 	// ahead is added to the machine's clock to get the clock that migrations follow, ns. Only tests set it.
 	ahead atomic.Int64
@@ -170,7 +170,7 @@ func newMiddleware(o Options) (*Middleware, error) {
 	}
 	m.poolStates = m.poolStatesFor(&o)
 	for i, c := range o.Pools {
-		m.poolStates[i].settled = placed{router.Pools()[i].Alone(), c.Options}
+		m.poolStates[i].settled = placement{router.Pools()[i].Alone(), c.Options}
 	}
 	if o.HotKeys != hotkeys.Off {
 		m.hot = hotkeys.New()

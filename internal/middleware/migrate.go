@@ -36,7 +36,7 @@ func (m *Middleware) moves(o *Options) []route.Move {
 		}
 		from := o.number(g.From)
 		moves = append(moves, route.Move{
-			From: from, To: o.number(g.To), Phase: phase, Missed: g.Missed, Cold: g.cold(o.Pools[from].Servers),
+			From: from, To: o.number(g.To), Phase: phase, WarmsUp: g.WarmsUp, Cold: g.cold(o.Pools[from].Servers),
 		})
 	}
 	return moves
@@ -59,17 +59,17 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 		case g.inside() && !kept:
 			how := "drop it after its end, " + moment(g.End)
 			if g.endless() {
-				how = "set end: " + moment(later(now.Add(2*step+settling(step)), g.Start.Add(leastMigration(step)))) +
+				how = "set end: " + moment(later(now.Add(2*step+expiring(step)), g.Start.Add(leastMigration(step)))) +
 					" or later, and drop it after that time"
 			}
 			return fmt.Errorf("%s cannot be dropped in phase %s (since %s), because other mcmw may still fill its "+
 				"servers; %s", g.describe(), phase, moment(since), how)
-		case g.Missed && !kept && !now.After(copied):
+		case g.WarmsUp && !kept && !now.After(copied):
 			return fmt.Errorf("%s cannot be dropped in phase %s (since %s), because other mcmw may read pool %q; set "+
 				"back: %s or later, and drop it after that time "+
 				"(only pool %q is read from two change-steps before)", g.describe(), phase, moment(since), g.To,
 				moment(later(now.Add(3*step), g.Start.Add(4*step))), g.From)
-		case g.Missed && kept && !slices.Contains(o.Migrations, g):
+		case g.WarmsUp && kept && !slices.Contains(o.Migrations, g):
 			next := o.Migrations[slices.IndexFunc(o.Migrations, g.same)]
 			_, ends := next.copying(step)
 			if earliest := now.Add(step); (next.End != g.End || next.Back != g.Back) &&
@@ -81,7 +81,7 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 				return fmt.Errorf("the end of %s cannot change from %s to %s; accepted: end: %s or later%s, set at "+
 					"least one change-step before phase warm-up ends, "+
 					"so that other mcmw read it in time", g.describe(), g.ending(), next.ending(),
-					moment(earliest.Add(settling(step)+step)), back)
+					moment(earliest.Add(expiring(step)+step)), back)
 			}
 		case !kept && now.After(copied):
 			return fmt.Errorf("%s cannot be dropped or changed before it ends at %s (it is in phase %s since %s); to "+
@@ -111,7 +111,7 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 				return err
 			}
 			current := m.current.Load().of(t).wanted()
-			if !current.equal(placed{wanted, p.Options}) {
+			if !current.equal(placement{wanted, p.Options}) {
 				return fmt.Errorf("the list of servers of pool %q cannot change during %s; change it after its end "+
 					"(end: %s)", p.Name, g.describe(), g.ending())
 			}
@@ -218,8 +218,8 @@ func (m *Middleware) cleanTarget(g *Migration) {
 	}
 }
 
-// copies has the state of copying for each migration, by its name.
-type copies struct {
+// copyStates has the state of copying for each migration, by its name.
+type copyStates struct {
 	mu    sync.Mutex // guards the fields
 	known map[string]copyState
 }
@@ -235,7 +235,7 @@ type copyState struct {
 	cleaned <-chan struct{}
 }
 
-func (c *copies) change(name string, change func(s *copyState)) {
+func (c *copyStates) change(name string, change func(s *copyState)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.known == nil {
@@ -246,7 +246,7 @@ func (c *copies) change(name string, change func(s *copyState)) {
 	c.known[name] = s
 }
 
-func (c *copies) of(name string) copyState {
+func (c *copyStates) of(name string) copyState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.known[name]
@@ -290,7 +290,7 @@ func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
 			copying, cancel := context.WithTimeout(ctx, until.Sub(now))
 			m.copied.change(name, func(s *copyState) { s.cancel = cancel })
 			m.background.Go(func() {
-				if !g.Missed {
+				if !g.WarmsUp {
 					m.copyKeys(copying, g)
 				} else if copier, missing := m.copier(&g); copier != nil {
 					copier.Fill(copying, missing)
@@ -300,7 +300,7 @@ func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
 			})
 		case !due && running:
 			m.copied.of(name).cancel()
-		case g.Missed:
+		case g.WarmsUp:
 		case !due && now.After(until) && now.Before(g.End) && m.copied.of(name).Name == "":
 			m.recall(ctx, &g)
 		case !due && now.After(until) && now.Before(g.End):
@@ -407,7 +407,7 @@ const (
 func (m *Middleware) sampleWarmUp(g *Migration) {
 	c := m.current.Load()
 	from := c.options.number(g.From)
-	if !g.Missed || from < 0 {
+	if !g.WarmsUp || from < 0 {
 		return
 	}
 	now := warmUpSample{time.Now(), c.pools[from].warming.Load()}
@@ -429,7 +429,7 @@ func (m *Middleware) migrations(c *core) []stats.Migration {
 		phase, since, until := g.Phase(now, step)
 		s := stats.Migration{
 			From: g.From, To: g.Target(), Inside: g.inside(), Phase: phase.String(), Start: g.Start,
-			End: g.End, Back: g.Back, Since: since, Until: until, Missed: g.Missed, Within: g.Within,
+			End: g.End, Back: g.Back, Since: since, Until: until, WarmsUp: g.WarmsUp, Within: g.Within,
 		}
 		s.CopyFrom, s.CopyUntil = g.copying(step)
 		progress := m.copied.of(g.name())
@@ -439,7 +439,7 @@ func (m *Middleware) migrations(c *core) []stats.Migration {
 		if s.Rate > 0 && !s.Complete {
 			s.Remaining = time.Duration(float64(s.Items-min(s.Items, s.Listed)) / s.Rate * float64(time.Second))
 		}
-		if from := c.options.number(g.From); g.Missed && from >= 0 {
+		if from := c.options.number(g.From); g.WarmsUp && from >= 0 {
 			s.Read = c.pools[from].warming.Load()
 			if len(progress.samples) > 0 {
 				s.Recent = s.Read.Since(progress.samples[0].reads)

@@ -15,14 +15,14 @@ import (
 //
 //	Start       + step                            End - step   End
 //	  | delete-new | copy .......................... | both      | done: keys routed to From are in To
-//	               | a step | keys are copied | settling
+//	               | a step | keys are copied | expiring
 //
 // So every middleware enters a phase at the same time, except for the differences of their clocks and of their speed,
 // which must be less than a step. A middleware that restarts joins the migration in its present phase.
 //
-// A migration that is Missed warms up the new pool. It needs no End until the pool is warm:
+// A migration that warms up the new pool is a warm-up. It needs no End until the pool is warm:
 //
-//	Start       + step             End - step - settling   End - step   End
+//	Start       + step             End - step - expiring   End - step   End
 //	  | delete-new | warm-up: copies | copy: copies nothing  | both       | done
 //
 // Instead of an End it can get a Back. From that time on the old pool is used alone, as before the Start:
@@ -32,18 +32,18 @@ import (
 //
 // A migration inside a pool fills some of its servers from the others. It has other phases at both ends:
 //
-//	Start       + step             End - step - settling   End - step   End
+//	Start       + step             End - step - expiring   End - step   End
 //	  | undecided  | warm-up: copies | copy: copies nothing  | undecided  | done, and may be dropped
 type Migration struct {
 	From, To   string // names of pools
 	Start, End time.Time
 	Back       time.Time
-	// Missed: only the keys that reads miss in the new pool are copied. The pool is warm when its hit ratio is at most
+	// WarmsUp: only the keys that reads miss in the new pool are copied. The pool is warm when its hit ratio is at most
 	// Within below that of both pools together.
-	Missed bool
-	Within float64
+	WarmsUp bool
+	Within  float64
 	// Cold are names of servers of the pool From, separated by commas; Zone is the zone of such servers. If one of them
-	// is not "", these servers are filled with what reads miss there; To is From then, and Missed is true. Otherwise
+	// is not "", these servers are filled with what reads miss there; To is From then, and WarmsUp is true. Otherwise
 	// keys move to another pool.
 	Cold, Zone string
 }
@@ -89,7 +89,7 @@ const DefaultWithin = 0.01
 
 // same reports whether h is the warm-up g, though its End, Back and Within may have changed.
 func (g *Migration) same(h Migration) bool {
-	return g.Missed && h.Missed && g.name() == h.name()
+	return g.WarmsUp && h.WarmsUp && g.name() == h.name()
 }
 
 // isIn reports whether g, or the same warm-up with changes, is one of migrations.
@@ -136,7 +136,7 @@ func (g *Migration) Phase(now time.Time, step time.Duration) (phase route.Migrat
 		route.MigrationDeleteNew, route.MigrationWarmUp, route.MigrationCopy,
 		route.MigrationBoth, route.MigrationDone,
 	}
-	if !g.Missed {
+	if !g.WarmsUp {
 		ends[2] = ends[1] // there is no phase warm-up
 	}
 	if g.inside() {
@@ -159,9 +159,9 @@ func (g *Migration) Phase(now time.Time, step time.Duration) (phase route.Migrat
 	return phase, since, time.Time{}
 }
 
-// settling is how long copying has ended before the first middleware reads the new pool alone. Another middleware may
+// expiring is how long copying has ended before the first middleware reads the new pool alone. Another middleware may
 // end a step later, and its unconfirmed copies have to expire.
-func settling(step time.Duration) time.Duration {
+func expiring(step time.Duration) time.Duration {
 	return step + max(step, hold(step)+time.Second)
 }
 
@@ -175,8 +175,8 @@ func (g *Migration) copying(step time.Duration) (from, until time.Time) {
 	switch {
 	case g.goesBack():
 		return g.Start.Add(step), g.Back.Add(-2 * step)
-	case g.Missed:
-		return g.Start.Add(step), g.over().Add(-step - settling(step))
+	case g.WarmsUp:
+		return g.Start.Add(step), g.over().Add(-step - expiring(step))
 	}
 	return g.Start.Add(2 * step), g.End.Add(-step - max(step, hold(step)+time.Second))
 }
@@ -212,14 +212,14 @@ func (o *Options) checkMigrations() error {
 		case step == 0:
 			return refuse("change-step is 0; accepted: more than the time between the first and the last mcmw that " +
 				"enters a phase")
-		case g.Missed && (g.Within < 0 || g.Within >= 1):
+		case g.WarmsUp && (g.Within < 0 || g.Within >= 1):
 			return refuse("within is %v; accepted: from 0 to less than 1", g.Within)
-		case g.goesBack() && (!g.Missed || !g.End.IsZero()):
+		case g.goesBack() && (!g.WarmsUp || !g.End.IsZero()):
 			return refuse("back is %s; accepted: only in a warm-up (copy: missed) without an end", moment(g.Back))
 		case g.goesBack() && g.Back.Sub(g.Start) < 4*step:
 			return refuse("back is %s; accepted: at least 4 change-steps of %v after the start, %s", moment(g.Back),
 				step, moment(g.Start))
-		case !g.Start.IsZero() && g.Missed && g.End.IsZero():
+		case !g.Start.IsZero() && g.WarmsUp && g.End.IsZero():
 		case g.Start.IsZero() || g.End.Sub(g.Start) < leastMigration(step):
 			return refuse("it lasts from %s to %s; accepted: an end at least %v after the start, with change-step %v",
 				moment(g.Start), moment(g.End), leastMigration(step), step)

@@ -42,15 +42,15 @@ type Options struct {
 	Follows []FollowOptions
 	// Migrations move the keys of pools to other pools.
 	Migrations []Migration
-	// Pool says how the workers are organised.
-	Pool Pool
+	// WorkerPool says how the workers are organised.
+	WorkerPool WorkerPool
 	// Writers says whether other middlewares write the same servers.
 	Writers Writers
 	// ChangeStep is how long each phase of a change of placement lasts. It must exceed the time between the first and
 	// the last middleware that learns of a new list of servers. With 0, or with one writer, a new placement applies at
 	// once.
 	ChangeStep time.Duration
-	// Workers is the number of workers, with PoolPerServer that of each server's readers; 0 means DefaultWorkers().
+	// Workers is the number of workers, with WorkersPerServer that of each server's readers; 0 means DefaultWorkers().
 	Workers int
 	// Queue is the capacity of each bounded queue, in batches (all requests that one read of a connection brought);
 	// 0 means DefaultQueue.

@@ -266,7 +266,7 @@ func (m *Middleware) cleanRerouted(r *rerouting) (cleaning []func()) {
 
 // routesMark returns the mark by which other middlewares know that a server of p, which gets keys, was cleaned.
 func (m *Middleware) routesMark(p *pool) backend.Mark {
-	text := "routes " + fingerprint(p.of(placed{p.router, p.options.Options}, p.had), p.wantedRecord())
+	text := "routes " + fingerprint(p.of(placement{p.router, p.options.Options}, p.had), p.wantedRecord())
 	return backend.Mark{Text: text, For: markSteps * m.options.ChangeStep}
 }
 

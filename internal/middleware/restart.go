@@ -16,7 +16,7 @@ import (
 // record returns the placement of p in the form that the records on the servers have. During a change of placement it
 // is the one by which keys are read.
 func (p *pool) record() marker.Placement {
-	in, share := placed{p.router, p.options.Options}, p.share
+	in, share := placement{p.router, p.options.Options}, p.share
 	if p.change != nil {
 		in, _ = p.change.ends()
 	}
@@ -27,7 +27,7 @@ func (p *pool) record() marker.Placement {
 }
 
 // of returns the record of a placement of the pool and of the keys that the pool has.
-func (p *pool) of(q placed, share *route.Share) marker.Placement {
+func (p *pool) of(q placement, share *route.Share) marker.Placement {
 	record := q.record()
 	record.Share = share
 	return record
@@ -88,7 +88,7 @@ func InForce(ctx context.Context, o Options) (servers []route.Server, unread boo
 func (p *pool) history() (previous []marker.Placement, more bool) {
 	current := p.record()
 	if p.changing() {
-		all, shares := []placed{{p.router, p.options.Options}}, []*route.Share{p.share}
+		all, shares := []placement{{p.router, p.options.Options}}, []*route.Share{p.share}
 		if p.change != nil {
 			read, other := p.change.ends()
 			if all[0] = read; p.router.Phase() != route.Settled {
@@ -184,7 +184,7 @@ func (p *pool) remember(record *marker.Record) {
 			p.more = true
 			break
 		}
-		f := placement{router: router, record: old}
+		f := former{router: router, record: old}
 		f.servers = make([]*backend.Server, len(old.Servers))
 		for i, server := range old.Servers {
 			if at := slices.IndexFunc(p.servers, func(s *backend.Server) bool { return s.Name == server.Name }); at >=

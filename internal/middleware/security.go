@@ -46,8 +46,8 @@ type access struct {
 // login returns a user name and a password for servers.
 type login = func() (user, password string)
 
-// open reads the files.
-func (s Security) open(log *slog.Logger) (a access, err error) {
+// read reads the files.
+func (s Security) read(log *slog.Logger) (a access, err error) {
 	if s.TLS.Cert != "" {
 		if a.tls, err = secret.ServerTLS(s.TLS, log); err != nil {
 			return a, err
@@ -64,8 +64,8 @@ func (s Security) open(log *slog.Logger) (a access, err error) {
 	return a, err
 }
 
-// openLogins reads those files with logins for the pools' servers that were not read before.
-func (a *access) openLogins(pools []PoolOptions, log *slog.Logger) error {
+// readLogins reads those files with logins for the pools' servers that were not read before.
+func (a *access) readLogins(pools []PoolOptions, log *slog.Logger) error {
 	for _, p := range pools {
 		if p.ServerAuthFile == "" || a.logins[p.ServerAuthFile] != nil {
 			continue
@@ -93,8 +93,8 @@ func (a *access) to(o *PoolOptions) backend.Access {
 
 // access reads the files of o.
 func (o *Options) access() (a access, err error) {
-	if a, err = o.Security.open(o.Log); err == nil {
-		err = a.openLogins(o.Pools, o.Log)
+	if a, err = o.Security.read(o.Log); err == nil {
+		err = a.readLogins(o.Pools, o.Log)
 	}
 	return a, err
 }

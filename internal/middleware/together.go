@@ -157,7 +157,7 @@ func (o *Options) features() (all []given) {
 			give(fromItsGutter, g.To, path, "{from}", strconv.Quote(g.From))
 		}
 		for _, p := range pools {
-			if g.Missed && p.Name != g.From && p.Name != g.To {
+			if g.WarmsUp && p.Name != g.From && p.Name != g.To {
 				give(warmsUp, p.Name, path)
 			}
 		}

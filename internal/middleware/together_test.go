@@ -40,7 +40,7 @@ func TestEachPairOfFeaturesThatIsApartIsRefused(t *testing.T) {
 		largeValues: func(o *Options) { o.Pools[0].Large = plan.Large{Limit: 1} },
 		migrates:    func(o *Options) { o.Migrations = append(o.Migrations, Migration{From: "other", To: "it"}) },
 		warmsUp: func(o *Options) {
-			o.Migrations = append(o.Migrations, Migration{From: "other", To: "third", Missed: true})
+			o.Migrations = append(o.Migrations, Migration{From: "other", To: "third", WarmsUp: true})
 		},
 		hasGutter:    func(o *Options) { o.Pools[0].Options.Gutter = "third" },
 		isGutter:     func(o *Options) { o.Pools[1].Options.Gutter = "it" },

@@ -25,7 +25,7 @@ func TestMoreRequestsThanABatchHoldsAreAnsweredInOrder(t *testing.T) {
 		"one at a time":     {Workers: 1, RequestOptions: worker.RequestOptions{Depth: 1}},
 		"pipelined":         {Workers: 4, RequestOptions: worker.RequestOptions{Depth: 4096}},
 		"queue for one":     {Workers: 4, Queue: 1},
-		"a pool per server": {Pool: middleware.PoolPerServer},
+		"a pool per server": {WorkerPool: middleware.WorkersPerServer},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := start(t, o).Dial(t)

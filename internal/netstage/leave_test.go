@@ -71,7 +71,7 @@ var departures = map[string]func(c *mctest.Client, rnd *rand.Rand){
 func TestClientsThatLeaveInTheMiddleLeaveNothingBehind(t *testing.T) {
 	for name, o := range map[string]middleware.Options{
 		"shared":     {Workers: 2, RequestOptions: worker.RequestOptions{Depth: 4}},
-		"per server": {Pool: middleware.PoolPerServer, Workers: 1},
+		"per server": {WorkerPool: middleware.WorkersPerServer, Workers: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o.Timeout, o.StallAfter = time.Minute, -1 // a busy machine must not look like a failing server

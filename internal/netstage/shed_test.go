@@ -96,7 +96,7 @@ func TestShedRequestsAreAnsweredInOrderAndHaveNoEffect(t *testing.T) {
 
 // A batch enters the queue of its first request.
 func TestABatchIsShedWhenTheQueueItEntersIsFull(t *testing.T) {
-	f := startFull(t, middleware.Options{Pool: middleware.PoolPerServer})
+	f := startFull(t, middleware.Options{WorkerPool: middleware.WorkersPerServer})
 	c := f.Dial(t)
 	require.Equal(t, shedLine, c.MustDo(t, "get k\r\nset k 0 0 1 noreply\r\nv\r\n"))
 	require.EqualValues(t, 2, f.Stats().Snapshot().Shed())

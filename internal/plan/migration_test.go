@@ -171,7 +171,7 @@ func (m *migrationWorld) pooled(t *testing.T, phase route.MigrationPhase) *route
 			if m.parallel {
 				return r
 			}
-			return r.Migrate([]route.Move{{Phase: phase, Missed: true, Cold: strings.Join(cold, ",")}})
+			return r.Migrate([]route.Move{{Phase: phase, WarmsUp: true, Cold: strings.Join(cold, ",")}})
 		}
 	}
 }
@@ -194,7 +194,7 @@ func (m *migrationWorld) router(t *testing.T, phase route.MigrationPhase) *route
 	if phase == route.MigrationBack {
 		return r
 	}
-	return r.Migrate([]route.Move{{From: 0, To: 1, Phase: phase, Missed: m.missed, Parallel: m.parallel}})
+	return r.Migrate([]route.Move{{From: 0, To: 1, Phase: phase, WarmsUp: m.missed, Parallel: m.parallel}})
 }
 
 // explore explores what can happen, at most limit states.

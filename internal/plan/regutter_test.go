@@ -103,7 +103,7 @@ func (g *gutterChange) router(t *testing.T, phase gutterPhase) *route.Router {
 	require.NoError(t, err)
 	if phase >= migrating && phase != migrating+gutterPhase(route.MigrationBack) {
 		return r.Migrate([]route.Move{{
-			From: number(g.from), To: number(g.to), Phase: route.MigrationPhase(phase - migrating), Missed: g.missed,
+			From: number(g.from), To: number(g.to), Phase: route.MigrationPhase(phase - migrating), WarmsUp: g.missed,
 		}})
 	}
 	if phase != asBefore && phase < asAfter {

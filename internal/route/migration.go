@@ -49,8 +49,8 @@ func (p MigrationPhase) ReadsNew() bool { return p == MigrationBoth || p == Migr
 type Move struct {
 	From, To int
 	Phase    MigrationPhase
-	// Missed: only keys that reads miss are copied.
-	Missed bool
+	// WarmsUp: only keys that reads miss are copied.
+	WarmsUp bool
 	// Cold, if not "", are names of servers of the pool From, separated by commas, that are filled with what reads miss
 	// there. To is From then. "": keys move to the pool To.
 	Cold string
@@ -64,7 +64,7 @@ func (m *Move) row() Row {
 	switch {
 	case m.Cold != "":
 		row = fillRows[m.Phase]
-	case m.Missed:
+	case m.WarmsUp:
 		row = warmUpRows[m.Phase]
 	}
 	if m.Parallel {

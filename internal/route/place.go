@@ -108,7 +108,7 @@ var migrationRows = [NumMigrationPhases]Row{
 	MigrationBoth:      {Old: Store, New: settled, Forget: always},
 }
 
-// warmUpRows copy only what reads miss (Move.Missed), in phase warm-up. The copy is first stored so that nobody reads
+// warmUpRows copy only what reads miss (Move.WarmsUp), in phase warm-up. The copy is first stored so that nobody reads
 // it (sweep.Transfer). If the old pool then still holds the copied version, any write of another version has yet to
 // reach the new pool, and will replace the copy there. In phase copy such a migration copies nothing, so that no
 // unfinished copy is left in phase both.

@@ -305,8 +305,8 @@ var (
 		MigrationWaiting, MigrationUndecided, MigrationWarmUp, MigrationCopy, MigrationUndecided, MigrationDone,
 	}
 	migrates = Move{From: 0, To: 1}
-	warmsUp  = Move{From: 0, To: 1, Missed: true}
-	isFilled = Move{From: 0, To: 0, Missed: true, Cold: "a0,a2"}
+	warmsUp  = Move{From: 0, To: 1, WarmsUp: true}
+	isFilled = Move{From: 0, To: 0, WarmsUp: true, Cold: "a0,a2"}
 )
 
 func TestNeighboursInAMigrationDoNotHarmEachOther(t *testing.T) {
@@ -398,7 +398,7 @@ func TestOneOfAKeysServersIsFilledFromTheOthers(t *testing.T) {
 	cold := []int{2, 5} // b-0 and b-3
 	seen := map[string]bool{}
 	for _, phase := range []MigrationPhase{MigrationUndecided, MigrationWarmUp, MigrationCopy, MigrationDone} {
-		r := plain.Migrate([]Move{{From: 1, To: 1, Phase: phase, Missed: true, Cold: "b-0,b-3"}})
+		r := plain.Migrate([]Move{{From: 1, To: 1, Phase: phase, WarmsUp: true, Cold: "b-0,b-3"}})
 		for i := range 200 {
 			key := fmt.Appendf(nil, "key-%d", i)
 			in, holders := r.In(key), plain.Replicas(key, nil)

@@ -34,14 +34,14 @@ type Migration struct {
 	// will be misses.
 	Complete bool `json:"complete"`
 	Late     bool `json:"late"`
-	// Missed: only keys that reads miss in the new pool are copied. Read counts the keys that reads of this middleware
+	// WarmsUp: only keys that reads miss in the new pool are copied. Read counts the keys that reads of this middleware
 	// have looked for there since its start, Recent those of roughly the last minute. The pool is Warm if its hit ratio
 	// differs from that of both pools by at most Within.
-	Missed bool    `json:"missed"`
-	Read   Warming `json:"read"`
-	Recent Warming `json:"recent"`
-	Within float64 `json:"within"`
-	Warm   bool    `json:"warm"`
+	WarmsUp bool    `json:"missed"`
+	Read    Warming `json:"read"`
+	Recent  Warming `json:"recent"`
+	Within  float64 `json:"within"`
+	Warm    bool    `json:"warm"`
 	// Here is the number of keys that this middleware has copied. Why is the reason why it does not copy now; "": there
 	// is none.
 	Here uint64 `json:"here"`

@@ -34,7 +34,7 @@ var benchPools = []struct {
 }{
 	{"shared", middleware.Options{}},
 	{"shared,workers=64,depth=1", middleware.Options{Workers: 64, RequestOptions: worker.RequestOptions{Depth: 1}}},
-	{"per-server", middleware.Options{Pool: middleware.PoolPerServer}},
+	{"per-server", middleware.Options{WorkerPool: middleware.WorkersPerServer}},
 }
 
 // warmUp is the number of requests that each client sends before the measurement begins. They open the connections, and

@@ -94,7 +94,7 @@ func TestRequestsOfOnePoolAreAnsweredWhileWritesOfAnotherWaitForAMark(t *testing
 	for name, o := range map[string]middleware.Options{
 		"one worker":             {Workers: 1},
 		"synchronous workers":    {Workers: 2, RequestOptions: worker.RequestOptions{Depth: 1}},
-		"a pool for each server": {Pool: middleware.PoolPerServer, Workers: 1},
+		"a pool for each server": {WorkerPool: middleware.WorkersPerServer, Workers: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const writers = 8

@@ -187,7 +187,9 @@ func TestReplicasThatDisagreeAreRepairedByDeletion(t *testing.T) {
 // pools runs a test with each way to assign workers to servers.
 func pools(t *testing.T, test func(t *testing.T, o middleware.Options)) {
 	t.Run("shared", func(t *testing.T) { test(t, middleware.Options{Workers: 4}) })
-	t.Run("per server", func(t *testing.T) { test(t, middleware.Options{Workers: 2, Pool: middleware.PoolPerServer}) })
+	t.Run("per server", func(t *testing.T) {
+		test(t, middleware.Options{Workers: 2, WorkerPool: middleware.WorkersPerServer})
+	})
 }
 
 func TestACasIsComparedOnceAndCopied(t *testing.T) { pools(t, testCasIsCopied) }

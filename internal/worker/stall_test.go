@@ -44,7 +44,7 @@ const silence = 500 * time.Millisecond
 var arrangements = map[string]middleware.Options{
 	"one worker":             {Workers: 1, RequestOptions: worker.RequestOptions{Depth: 8}},
 	"synchronous workers":    {Workers: 3, RequestOptions: worker.RequestOptions{Depth: 1}},
-	"a pool for each server": {Pool: middleware.PoolPerServer, Workers: 1},
+	"a pool for each server": {WorkerPool: middleware.WorkersPerServer, Workers: 1},
 }
 
 func TestRequestsThatDoNotNeedAStalledServerDoNotWaitForIt(t *testing.T) {

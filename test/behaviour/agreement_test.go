@@ -165,7 +165,7 @@ func TestDifferencesThatAKilledMiddlewareLeavesAreSweptUpByTheOthers(t *testing.
 					}}
 					o.Routes.Default, o.Servers, o.ChangeStep = "one", nil, time.Hour
 					o.Migrations = []middleware.Migration{{
-						From: "one", To: "one", Cold: o.Pools[0].Servers[2].Name, Missed: true, Within: 0.01,
+						From: "one", To: "one", Cold: o.Pools[0].Servers[2].Name, WarmsUp: true, Within: 0.01,
 						Start: start, // as after a restart
 					}}
 				}

@@ -98,7 +98,7 @@ func TestServersAreAddedRemovedRenamedAndReweightedUnderLoadWithoutAnError(t *te
 		"all hold every key":  {},
 		"each key on one":     {Placement: route.Options{Replicas: 1}},
 		"each key on two":     {Placement: route.Options{Replicas: 2}},
-		"a pool for each":     {Placement: route.Options{Replicas: 2}, Pool: middleware.PoolPerServer},
+		"a pool for each":     {Placement: route.Options{Replicas: 2}, WorkerPool: middleware.WorkersPerServer},
 		"synchronous workers": {RequestOptions: worker.RequestOptions{Depth: 1}, Workers: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestServersAreAddedRemovedRenamedAndReweightedUnderLoadWithoutAnError(t *te
 					o.Workers, o.Depth, o.Queue, o.Sharded = 5, 4, 17, true
 					o.Timeout = mctest.Patience
 				})
-				change("the pool", func(o *middleware.Options) { o.Pool = 1 - o.Pool })
+				change("the pool", func(o *middleware.Options) { o.WorkerPool = 1 - o.WorkerPool })
 				change("as it was", func(o *middleware.Options) {
 					*o = start
 					o.Listen, o.Servers = []string{"127.0.0.1:0"}, servers[:3:3]

@@ -127,7 +127,9 @@ func TestRepliesOfValuesInChunksEqualThoseOfOneMemcachedWithLargeItems(t *testin
 		"two replicas, one writer": func(o *middleware.Options) {
 			o.Placement.Replicas, o.Writers = 2, middleware.WritersOne
 		},
-		"depth 1, workers of a server": func(o *middleware.Options) { o.Depth, o.Pool = 1, middleware.PoolPerServer },
+		"depth 1, workers of a server": func(o *middleware.Options) {
+			o.Depth, o.WorkerPool = 1, middleware.WorkersPerServer
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

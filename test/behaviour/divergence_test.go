@@ -45,16 +45,18 @@ func arrangements() []arrangement {
 	var list []arrangement
 	for _, replicas := range []int{3, 2} {
 		for _, depth := range []int{1, 32} {
-			for pool, workers := range map[middleware.Pool]int{middleware.PoolShared: 8, middleware.PoolPerServer: 2} {
+			for pool, workers := range map[middleware.WorkerPool]int{
+				middleware.WorkersShared: 8, middleware.WorkersPerServer: 2,
+			} {
 				name := "shared"
-				if pool == middleware.PoolPerServer {
+				if pool == middleware.WorkersPerServer {
 					name = "per server"
 				}
 				list = append(list, arrangement{
 					name: fmt.Sprintf("%s, depth %d, replicas %d of 3", name, depth, replicas),
 					options: middleware.Options{
 						Workers: workers, RequestOptions: worker.RequestOptions{Depth: depth},
-						Pool: pool,
+						WorkerPool: pool,
 					},
 					replicas: replicas,
 				})

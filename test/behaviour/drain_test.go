@@ -100,7 +100,7 @@ func forEachPool(t *testing.T, test func(t *testing.T, o middleware.Options)) {
 			"1 worker, depth 1, queue 1",
 			middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Depth: 1}, Queue: 1},
 		},
-		{"pool per-server", middleware.Options{Pool: middleware.PoolPerServer, Workers: 2}},
+		{"pool per-server", middleware.Options{WorkerPool: middleware.WorkersPerServer, Workers: 2}},
 	} {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()

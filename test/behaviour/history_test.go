@@ -180,7 +180,7 @@ func TestHistoriesAreLegalWhileServersFail(t *testing.T) {
 		"ack all":     {change: func(_ *testing.T, o *middleware.Options) { o.Ack = replica.AckAll }},
 		"round robin": {change: func(_ *testing.T, o *middleware.Options) { o.Placement.Read = route.ReadRoundRobin }},
 		"two replicas": {change: func(_ *testing.T, o *middleware.Options) {
-			o.Placement.Replicas, o.Pool = 2, middleware.PoolPerServer
+			o.Placement.Replicas, o.WorkerPool = 2, middleware.WorkersPerServer
 		}},
 		"a pool": {change: func(_ *testing.T, o *middleware.Options) {
 			inPool(o, route.Options{Read: route.ReadPrimary})

@@ -125,11 +125,11 @@ func TestLargeRepliesTakeBoundedMemory(t *testing.T) {
 		"shared":               {},
 		"synchronous":          {Workers: 4, RequestOptions: worker.RequestOptions{Depth: 1}},
 		"little client memory": {ClientOptions: netstage.ClientOptions{ClientMemory: 8 << 20}},
-		"a pool per server":    {Pool: middleware.PoolPerServer},
+		"a pool per server":    {WorkerPool: middleware.WorkersPerServer},
 	} {
 		for kind, pipelined := range map[string]bool{"one multi-get": false, "pipelined gets": true} {
 			if !mctest.Long() && !pipelined && o.ClientMemory == 0 &&
-				(o.Workers > 0 || o.Pool == middleware.PoolPerServer) {
+				(o.Workers > 0 || o.WorkerPool == middleware.WorkersPerServer) {
 				continue // its reply is bounded like that of shared workers
 			}
 			t.Run(name+"/"+kind, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestLargePipelinesAreAnsweredAsByMemcached(t *testing.T) {
 		"three replicas":    {RequestOptions: worker.RequestOptions{Sharded: true}},
 		"shards":            {Placement: route.Options{Replicas: 1}},
 		"two replicas":      {Placement: route.Options{Replicas: 2}},
-		"a pool per server": {Pool: middleware.PoolPerServer},
+		"a pool per server": {WorkerPool: middleware.WorkersPerServer},
 		"synchronous":       {Workers: 2, RequestOptions: worker.RequestOptions{Depth: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -440,8 +440,9 @@ func testLinearizable(t *testing.T, middlewares, batch int) {
 				StallAfter: rapid.SampledFrom([]time.Duration{middleware.DefaultStallAfter, hasty / 4}).
 					Draw(r, "stall after"), Timeout: mctest.Patience,
 			},
-			Pool: rapid.SampledFrom([]middleware.Pool{middleware.PoolShared, middleware.PoolPerServer}).
-				Draw(r, "pool"),
+			WorkerPool: rapid.SampledFrom([]middleware.WorkerPool{
+				middleware.WorkersShared, middleware.WorkersPerServer,
+			}).Draw(r, "pool"),
 			Workers: rapid.IntRange(1, 8).Draw(r, "workers"),
 		}
 		if middlewares > 1 {

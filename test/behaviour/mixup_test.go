@@ -108,12 +108,12 @@ func mixupLoad(t *testing.T) history.Options {
 func TestNoReplyHoldsAnotherKeysBytesUnderRandomDisconnects(t *testing.T) {
 	seed := mctest.Seed(t)
 	for _, p := range topologies {
-		for _, pool := range []middleware.Pool{middleware.PoolShared, middleware.PoolPerServer} {
-			if pool == middleware.PoolPerServer && p.servers == 1 {
+		for _, pool := range []middleware.WorkerPool{middleware.WorkersShared, middleware.WorkersPerServer} {
+			if pool == middleware.WorkersPerServer && p.servers == 1 {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s, pool %v", p.name, pool), func(t *testing.T) {
-				o, servers := p.options(t, middleware.Options{Workers: 4, Pool: pool})
+				o, servers := p.options(t, middleware.Options{Workers: 4, WorkerPool: pool})
 				before := goleak.IgnoreCurrent()
 				m := mwtest.Start(t, o)
 				goroutines := runtime.NumGoroutine()

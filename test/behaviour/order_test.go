@@ -39,7 +39,7 @@ const (
 
 // orderCase is one set-up of the middleware.
 type orderCase struct {
-	pool           middleware.Pool
+	pool           middleware.WorkerPool
 	replicas       int // 0: all
 	workers, depth int
 	read           route.ReadPolicy
@@ -60,7 +60,7 @@ func (o orderCase) String() string {
 	if o.sharded {
 		s += ", sharded"
 	}
-	if o.pool == middleware.PoolPerServer {
+	if o.pool == middleware.WorkersPerServer {
 		s += ", pool per-server"
 	}
 	if o.stallAfter > 0 {
@@ -88,18 +88,20 @@ func orderCases(total int) []orderCase {
 			orderCase{replicas: 2, workers: 8, depth: depth, read: route.ReadRoundRobin},
 			orderCase{replicas: 2, workers: 8, depth: depth, read: route.ReadLeastBusy},
 			orderCase{workers: 8, depth: depth, read: route.ReadPrimary},
-			orderCase{pool: middleware.PoolPerServer, replicas: 1, workers: 2, depth: depth, read: route.ReadPrimary},
 			orderCase{
-				pool: middleware.PoolPerServer, workers: 2, depth: depth, read: route.ReadRoundRobin,
+				pool: middleware.WorkersPerServer, replicas: 1, workers: 2, depth: depth, read: route.ReadPrimary,
+			},
+			orderCase{
+				pool: middleware.WorkersPerServer, workers: 2, depth: depth, read: route.ReadRoundRobin,
 				sharded: true,
 			},
-			orderCase{pool: middleware.PoolPerServer, workers: 8, depth: depth, read: route.ReadLeastBusy},
+			orderCase{pool: middleware.WorkersPerServer, workers: 8, depth: depth, read: route.ReadLeastBusy},
 			orderCase{stallAfter: hasty, workers: 4, depth: depth, read: route.ReadRoundRobin},
 			orderCase{stallAfter: hasty, workers: 4, depth: depth, read: route.ReadLeastBusy, sharded: true},
 			orderCase{stallAfter: hasty, replicas: 2, workers: 4, depth: depth, read: route.ReadPrimary},
 			orderCase{stallAfter: hasty, replicas: 1, workers: 2, depth: depth, read: route.ReadPrimary},
 			orderCase{
-				stallAfter: hasty, pool: middleware.PoolPerServer, workers: 2, depth: depth,
+				stallAfter: hasty, pool: middleware.WorkersPerServer, workers: 2, depth: depth,
 				read: route.ReadRoundRobin,
 			},
 			orderCase{several: true, workers: 4, depth: depth, read: route.ReadRoundRobin},
@@ -219,7 +221,7 @@ func testOrder(t *testing.T, c orderCase, reference *mctest.Server, servers []*m
 	seed uint64,
 ) {
 	o := middleware.Options{
-		Pool: c.pool, Servers: mwtest.Servers(servers...), Workers: c.workers,
+		WorkerPool: c.pool, Servers: mwtest.Servers(servers...), Workers: c.workers,
 		Placement: route.Options{Replicas: c.replicas, Read: c.read}, Writers: middleware.WritersOne,
 		RequestOptions: worker.RequestOptions{Sharded: c.sharded, Depth: c.depth, StallAfter: c.stallAfter},
 	}

@@ -72,9 +72,9 @@ var faults = []fault{
 func forEachFault(t *testing.T, test func(t *testing.T, m *oneFails, f fault)) {
 	t.Helper()
 	for _, f := range faults {
-		for name, pool := range map[string]middleware.Pool{
-			"shared":     middleware.PoolShared,
-			"per-server": middleware.PoolPerServer,
+		for name, pool := range map[string]middleware.WorkerPool{
+			"shared":     middleware.WorkersShared,
+			"per-server": middleware.WorkersPerServer,
 		} {
 			t.Run("server 2 "+f.name+", pool "+name, func(t *testing.T) {
 				t.Parallel()
@@ -86,7 +86,7 @@ func forEachFault(t *testing.T, test func(t *testing.T, m *oneFails, f fault)) {
 					f.repair = inject(mctest.Fault{})
 				}
 				test(t, startFaulty(t, middleware.Options{
-					Workers: 2, Pool: pool, RequestOptions: worker.RequestOptions{Timeout: f.timeout},
+					Workers: 2, WorkerPool: pool, RequestOptions: worker.RequestOptions{Timeout: f.timeout},
 					Placement: route.Options{Replicas: 1},
 				}), f)
 			})

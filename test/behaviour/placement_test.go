@@ -39,12 +39,14 @@ func startPlaced(t *testing.T, p topology, o middleware.Options) *placed {
 // forEachPlacement runs test for every topology with each kind of pool.
 func forEachPlacement(t *testing.T, test func(t *testing.T, m *placed)) {
 	t.Helper()
-	pools := map[string]middleware.Pool{"shared": middleware.PoolShared, "per-server": middleware.PoolPerServer}
+	pools := map[string]middleware.WorkerPool{
+		"shared": middleware.WorkersShared, "per-server": middleware.WorkersPerServer,
+	}
 	for _, p := range topologies {
 		for name, pool := range pools {
 			t.Run(p.name+", pool "+name, func(t *testing.T) {
 				t.Parallel()
-				test(t, startPlaced(t, p, middleware.Options{Workers: 3, Pool: pool}))
+				test(t, startPlaced(t, p, middleware.Options{Workers: 3, WorkerPool: pool}))
 			})
 		}
 	}
@@ -171,12 +173,12 @@ func TestEachReadPolicyReadsFromReplicasOfTheKeyOnly(t *testing.T) {
 }
 
 func TestNearestReadsUseTheOwnZoneAndTheOthersOnceItIsDown(t *testing.T) {
-	for _, pool := range []middleware.Pool{middleware.PoolShared, middleware.PoolPerServer} {
+	for _, pool := range []middleware.WorkerPool{middleware.WorkersShared, middleware.WorkersPerServer} {
 		for _, replicas := range []int{0, 3} {
 			t.Run(fmt.Sprintf("pool %s, replicas %d", pool, replicas), func(t *testing.T) {
 				t.Parallel()
 				o, servers := topology{servers: 4, replicas: replicas}.options(t, middleware.Options{
-					Listen: []string{"127.0.0.1:0"}, Workers: 1, Pool: pool,
+					Listen: []string{"127.0.0.1:0"}, Workers: 1, WorkerPool: pool,
 					Placement:     route.Options{Read: route.ReadNearest, Zone: "east"},
 					ServerOptions: backend.ServerOptions{Rejoin: backend.RejoinTrust}, // as startPlaced
 				})

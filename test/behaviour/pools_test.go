@@ -67,9 +67,9 @@ func stepsOfAnyPool(steps []step) (kept []step) {
 func TestRepliesForKeysOfSeveralPoolsEqualThoseOfOneMemcached(t *testing.T) {
 	seed := mctest.Seed(t)
 	for _, s := range []struct {
-		pool  middleware.Pool
+		pool  middleware.WorkerPool
 		depth int
-	}{{middleware.PoolShared, 32}, {middleware.PoolShared, 1}, {middleware.PoolPerServer, 32}} {
+	}{{middleware.WorkersShared, 32}, {middleware.WorkersShared, 1}, {middleware.WorkersPerServer, 32}} {
 		t.Run(fmt.Sprintf("%v, depth %d", s.pool, s.depth), func(t *testing.T) {
 			t.Parallel()
 			one, two := mctest.StartNewMemcacheds(t, 2, referenceArgs...),
@@ -78,7 +78,7 @@ func TestRepliesForKeysOfSeveralPoolsEqualThoseOfOneMemcached(t *testing.T) {
 			old.Writers = middleware.WritersOne
 			bare := pooled("bare", route.Options{Replicas: 1}, mctest.StartNewMemcacheds(t, 2, referenceArgs...)...)
 			m := mwtest.Start(t, middleware.Options{
-				Pool: s.pool, RequestOptions: worker.RequestOptions{Depth: s.depth, Sharded: true},
+				WorkerPool: s.pool, RequestOptions: worker.RequestOptions{Depth: s.depth, Sharded: true},
 				Pools: []middleware.PoolOptions{
 					pooled("one", route.Options{Replicas: 1}, one...),
 					pooled("two", route.Options{Replicas: 2}, two...), old, bare,

@@ -43,18 +43,18 @@ func put(t *testing.T, key, value string, servers ...*mctest.Server) {
 
 func TestReadsGoToThePoolForReadsAndOtherCommandsToTheOther(t *testing.T) {
 	for _, s := range []struct {
-		pool    middleware.Pool
+		pool    middleware.WorkerPool
 		depth   int
 		writers middleware.Writers
 	}{
-		{middleware.PoolShared, 32, middleware.WritersSeveral},
-		{middleware.PoolShared, 1, middleware.WritersOne},
-		{middleware.PoolPerServer, 32, middleware.WritersOne},
+		{middleware.WorkersShared, 32, middleware.WritersSeveral},
+		{middleware.WorkersShared, 1, middleware.WritersOne},
+		{middleware.WorkersPerServer, 32, middleware.WritersOne},
 	} {
 		t.Run(fmt.Sprintf("%v, depth %d, writers %v", s.pool, s.depth, s.writers), func(t *testing.T) {
 			main, copies := mctest.StartNewMemcacheds(t, 2), mctest.StartNewMemcacheds(t, 2)
 			o := splitting(main, copies)
-			o.Pool, o.RequestOptions = s.pool, worker.RequestOptions{Depth: s.depth, Sharded: true}
+			o.WorkerPool, o.RequestOptions = s.pool, worker.RequestOptions{Depth: s.depth, Sharded: true}
 			for i := range o.Pools {
 				o.Pools[i].Writers = s.writers
 			}

@@ -53,14 +53,14 @@ func awaitShadow(t *testing.T, m *mwtest.MW) (c stats.ShadowSnapshot) {
 
 func TestAShadowGetsTheEffectsOfTheWritesInItsShareAndNoOthers(t *testing.T) {
 	for _, s := range []struct {
-		pool middleware.Pool
+		pool middleware.WorkerPool
 		live int
-	}{{middleware.PoolShared, 1}, {middleware.PoolShared, 3}, {middleware.PoolPerServer, 2}} {
+	}{{middleware.WorkersShared, 1}, {middleware.WorkersShared, 3}, {middleware.WorkersPerServer, 2}} {
 		t.Run(fmt.Sprintf("%v, %d servers", s.pool, s.live), func(t *testing.T) {
 			t.Parallel()
 			live, test := mctest.StartNewMemcacheds(t, s.live), mctest.StartNewMemcacheds(t, 2)
 			o := withShadow(shadow.Options{Share: 0.5, All: true, Compare: true}, live, test)
-			o.Pool = s.pool
+			o.WorkerPool = s.pool
 			m := mwtest.Start(t, o)
 			const clients, keys = 4, 40
 			rounds := 30

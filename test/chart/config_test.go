@@ -196,7 +196,7 @@ func TestPoolsRoutesAndShadowsInTheValuesReachMcmw(t *testing.T) {
 	begin := time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC)
 	require.Equal(t, []middleware.Migration{{
 		From: "a", To: "b", Start: begin, Back: begin.AddDate(0, 0, 1),
-		Missed: true, Within: 0.02,
+		WarmsUp: true, Within: 0.02,
 	}}, o.Migrations)
 }
 
