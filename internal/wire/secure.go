@@ -288,7 +288,11 @@ func (t *secure) flush(wait bool) (done bool, err error) {
 			return true, nil
 		}
 		t.one[0] = t.out.b[t.sent:]
-		n, err := t.sock.write(t.one[:], wait)
+		write := t.sock.writeNow
+		if wait {
+			write = t.sock.writeWaiting
+		}
+		n, err := write(t.one[:])
 		t.one[0] = nil
 		t.sent += n
 		if err != nil || t.sent < len(t.out.b) {

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,27 +24,26 @@ type Socket struct {
 	raw    syscall.RawConn
 	secure *secure // nil for a connection without TLS
 
-	// Owned by the reading goroutine: the callbacks of system calls, their arguments and their results. The callbacks
-	// are created once, so that a read allocates no closure.
+	// closing guards fd, which is -1 once the socket is closed: then system calls fail with EBADF. A system call that
+	// does not wait uses fd itself, because raw costs more than the call. It holds closing for reading, so that fd does
+	// not become another file meanwhile. Whoever closes the socket holds closing while it sets fd, but not while it
+	// closes: that waits for callbacks of raw, and these make such calls.
+	closing sync.RWMutex
+	fd      int
+
+	// Owned by the reading goroutine: the callback of a read that waits, its argument and its results. The callback is
+	// created once, so that a read allocates no closure.
 	readable func(fd uintptr) bool
 	into     []byte
 	readN    int
-	readMore bool
 	readErr  error
-	arrived  func(fd uintptr)
-	peek     func(fd uintptr)
-	closed   bool
 	tells    telling
-	fd       int // the descriptor during an iteration of Readable, while it stays open; otherwise -1
 
 	// Owned by the writing goroutine, likewise.
 	writable func(fd uintptr) bool
-	pieces   [][]byte // not written yet, apart from the first skip bytes
-	skip     int
-	iovs     []unix.Iovec
-	wait     bool
-	wroteN   int
+	rest     cursor
 	writeErr error
+	iovs     []unix.Iovec
 }
 
 // telling says whether a read also reports whether more bytes are waiting.
@@ -65,12 +65,10 @@ func NewSocket(c net.Conn) (*Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Socket{conn: c, raw: raw, fd: -1}
+	s := &Socket{conn: c, raw: raw}
 	s.readable = s.onReadable
-	s.arrived = s.onArrived
-	s.peek = s.onPeek
 	s.writable = s.onWritable
-	return s, nil
+	return s, raw.Control(func(fd uintptr) { s.fd = int(fd) })
 }
 
 // Read waits for bytes and reads as many as fit into p. At the end of the stream it returns io.EOF.
@@ -124,15 +122,13 @@ func (s *Socket) Readable() iter.Seq[error] {
 	return func(turn func(error) bool) {
 		continues := true
 		err := s.raw.Read(func(fd uintptr) bool {
-			s.fd = int(fd)
 			if s.tells == unknown {
 				s.tells = silent
-				if s.secure == nil && nonblock.TellMore(s.fd) {
+				if s.secure == nil && nonblock.TellMore(int(fd)) {
 					s.tells = tells
 				}
 			}
 			continues = turn(nil)
-			s.fd = -1
 			return !continues
 		})
 		if continues {
@@ -146,7 +142,19 @@ func (s *Socket) TryWrite(g *Gather) (int, error) {
 	if s.secure != nil {
 		return s.secure.tryWrite(g)
 	}
-	return s.write(g.Pieces(), false)
+	return s.writeNow(g.Pieces())
+}
+
+// writeNow writes as much as the socket takes without waiting.
+func (s *Socket) writeNow(pieces [][]byte) (int, error) {
+	c := cursor{pieces: pieces}
+	s.closing.RLock()
+	err := s.writeAll(s.fd, &c)
+	s.closing.RUnlock()
+	if err == unix.EAGAIN {
+		err = nil
+	}
+	return c.pos, err
 }
 
 // WriteRest writes p, and waits as long as the write deadline allows. After a TryWrite that did not write everything, p
@@ -155,56 +163,50 @@ func (s *Socket) WriteRest(p []byte) error {
 	if s.secure != nil {
 		return s.secure.writeRest(p)
 	}
-	one := [1][]byte{p}
-	_, err := s.write(one[:], true)
+	_, err := s.writeWaiting([][]byte{p})
 	return err
 }
 
-func (s *Socket) write(pieces [][]byte, wait bool) (int, error) {
-	s.pieces, s.skip, s.wait, s.wroteN, s.writeErr = pieces, 0, wait, 0, nil
+// writeWaiting writes everything, and waits as long as the write deadline allows.
+func (s *Socket) writeWaiting(pieces [][]byte) (int, error) {
+	s.rest, s.writeErr = cursor{pieces: pieces}, nil
 	err := s.raw.Write(s.writable)
-	s.pieces = nil
+	s.rest.pieces = nil
 	if err == nil {
 		err = s.writeErr
 	}
-	return s.wroteN, err
+	return s.rest.pos, err
+}
+
+// onWritable writes what is left; false makes the runtime wait for room.
+func (s *Socket) onWritable(fd uintptr) bool {
+	s.writeErr = s.writeAll(int(fd), &s.rest)
+	return s.writeErr != unix.EAGAIN
+}
+
+// writeAll writes what follows c until the socket is full, which is the error EAGAIN.
+func (s *Socket) writeAll(fd int, c *cursor) error {
+	for len(c.pieces) > 0 {
+		n, err := s.writeSome(fd, c)
+		if err != nil {
+			return err
+		}
+		c.skip(n)
+	}
+	return nil
 }
 
 // maxIovs bounds the entries of one writev: Linux's UIO_MAXIOV.
 const maxIovs = 1024
 
-// onWritable writes until everything is written or the socket is full; false makes the runtime wait for room.
-func (s *Socket) onWritable(fd uintptr) bool {
-	for len(s.pieces) > 0 {
-		n, err := s.writeSome(int(fd))
-		switch {
-		case err == unix.EAGAIN:
-			return !s.wait
-		case err != nil:
-			s.writeErr = err
-			return true
-		}
-		s.wroteN += n
-		s.skip += n
-		for len(s.pieces) > 0 && s.skip >= len(s.pieces[0]) {
-			s.skip -= len(s.pieces[0])
-			s.pieces = s.pieces[1:]
-		}
-	}
-	return true
-}
-
-// writeSome makes one system call for what is left of pieces.
-func (s *Socket) writeSome(fd int) (int, error) {
-	skip := s.skip
-	if len(s.pieces) == 1 {
-		return nonblock.Write(fd, s.pieces[0][skip:])
+// writeSome makes one system call for what follows c.
+func (s *Socket) writeSome(fd int, c *cursor) (int, error) {
+	if len(c.pieces) == 1 {
+		return nonblock.Write(fd, c.piece())
 	}
 	s.iovs = s.iovs[:0]
-	for i, p := range s.pieces {
-		if i == maxIovs {
-			break
-		}
+	skip := c.offset
+	for _, p := range c.pieces[:min(len(c.pieces), maxIovs)] {
 		p = p[skip:]
 		skip = 0
 		iov := unix.Iovec{Base: &p[0]}
@@ -228,28 +230,14 @@ func (s *Socket) ReadNow(p []byte) (n int, more bool, err error) {
 
 // readRaw is ReadNow on the socket itself.
 func (s *Socket) readRaw(p []byte) (n int, more bool, err error) {
-	if s.fd >= 0 {
-		return s.readOnce(s.fd, p)
-	}
-	s.into = p
-	err = s.raw.Control(s.arrived)
-	s.into = nil
-	if err != nil {
-		return 0, false, err
-	}
-	return s.readN, s.readMore, s.readErr
-}
-
-func (s *Socket) onArrived(fd uintptr) { s.readN, s.readMore, s.readErr = s.readOnce(int(fd), s.into) }
-
-// readOnce makes one system call for ReadNow.
-func (s *Socket) readOnce(fd int, p []byte) (n int, more bool, err error) {
+	s.closing.RLock()
 	if s.tells == tells {
-		n, more, err = nonblock.ReadTCP(fd, p)
+		n, more, err = nonblock.ReadTCP(s.fd, p)
 	} else {
-		n, err = nonblock.Read(fd, p)
+		n, err = nonblock.Read(s.fd, p)
 		more = true
 	}
+	s.closing.RUnlock()
 	switch {
 	case err == unix.EAGAIN:
 		return 0, false, nil
@@ -265,13 +253,10 @@ func (s *Socket) Closed() bool {
 	if t := s.session(); t != nil {
 		return t.closed()
 	}
-	err := s.raw.Control(s.peek)
-	return s.closed || err != nil
-}
-
-func (s *Socket) onPeek(fd uintptr) {
-	_, err := nonblock.Peek(int(fd))
-	s.closed = err != unix.EAGAIN
+	s.closing.RLock()
+	defer s.closing.RUnlock()
+	_, err := nonblock.Peek(s.fd)
+	return err != unix.EAGAIN
 }
 
 // SetReadDeadline bounds waiting in Read; the zero time removes the bound.
@@ -319,6 +304,13 @@ func (s *Socket) Close() error {
 	if s.secure != nil {
 		s.secure.finish()
 	}
+	return s.close()
+}
+
+func (s *Socket) close() error {
+	s.closing.Lock()
+	s.fd = -1
+	s.closing.Unlock()
 	return s.conn.Close()
 }
 
@@ -327,7 +319,7 @@ func (s *Socket) Abort() error {
 	if l, ok := s.conn.(interface{ SetLinger(sec int) error }); ok {
 		_ = l.SetLinger(0)
 	}
-	return s.conn.Close()
+	return s.close()
 }
 
 // Settle closes a socket after CloseWrite. If it returns true, no bytes sent on the socket take effect any more. It

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"mcmw/internal/mctest"
 )
@@ -244,6 +245,37 @@ func TestAConnectionWithAnEndOrUnrequestedBytesCountsAsClosed(t *testing.T) {
 }
 
 // crypto/tls allocates a few bytes per record that it reads.
+// The kernel gives the number of a closed descriptor to the next file.
+func TestNothingIsWrittenToTheFileThatGetsTheNumberOfAClosedSocket(t *testing.T) {
+	for range 300 {
+		s, peer := pair(t, "unix")
+		go func() { _, _ = io.Copy(io.Discard, peer) }()
+		writing, ended := make(chan struct{}), make(chan error)
+		go func() {
+			var g Gather
+			g.AddString("for the peer")
+			_, err := s.TryWrite(&g)
+			close(writing)
+			for err == nil {
+				_, err = s.TryWrite(&g)
+			}
+			ended <- err
+		}()
+		<-writing
+		require.NoError(t, s.Close())
+		var pipe [2]int
+		require.NoError(t, unix.Pipe2(pipe[:], unix.O_NONBLOCK))
+		require.ErrorIs(t, <-ended, unix.EBADF)
+		_, err := unix.Read(pipe[0], make([]byte, 1))
+		assert.ErrorIs(t, err, unix.EAGAIN)
+		_ = unix.Close(pipe[0])
+		_ = unix.Close(pipe[1])
+		_, _, err = s.ReadNow(make([]byte, 1))
+		require.ErrorIs(t, err, unix.EBADF)
+		require.True(t, s.Closed())
+	}
+}
+
 func TestReadingAndWritingAllocateNothing(t *testing.T) {
 	over(t, []string{"tcp", "unix"}, func(t *testing.T, s *Socket, peer net.Conn) {
 		go func() { _, _ = io.Copy(peer, peer) }()
