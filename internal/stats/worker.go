@@ -63,14 +63,14 @@ type serverRecord struct {
 
 // pending is what a worker has recorded since its last Flush.
 type pending struct {
-	requests               []answered
+	requests               answered // the last ones, whose fields are equal
 	servers                []serverTime
 	fromClients, toClients uint64 // bytes
 }
 
 // answered is n requests with equal fields.
 type answered struct {
-	n            uint64
+	n            uint64 // 0: none
 	command      protocol.Command
 	result       Result
 	class        Class
@@ -94,40 +94,29 @@ func (w *Worker) Request(c protocol.Command, res Result, keys, hits int, t *Time
 	w.Flush()
 }
 
-// Count is Request for one of several requests that are answered together. The request becomes visible with Flush.
-// wanted reports that the request must be logged.
+// Count is Request for one of several requests that are answered together. The request becomes visible with Flush at
+// the latest. wanted reports that the request must be logged.
 func (w *Worker) Count(c protocol.Command, res Result, keys, hits int, t *Times) (wanted bool) {
-	p := &w.pending
-	p.requests = append(p.requests, answered{})
-	a := &p.requests[len(p.requests)-1]
-	a.stages = [NumStages]int64{
-		max(t.Enqueued-t.Created, 0), max(t.Dequeued-t.Enqueued, 0), max(t.Sent-t.Dequeued, 0),
-		max(t.Received-t.Sent, 0), max(t.Replied-t.Received, 0),
+	net, queue, worker := max(t.Enqueued-t.Created, 0), max(t.Dequeued-t.Enqueued, 0), max(t.Sent-t.Dequeued, 0)
+	server, reply := max(t.Received-t.Sent, 0), max(t.Replied-t.Received, 0)
+	class := ClassOf(c, keys)
+	a := &w.pending.requests
+	if s := &a.stages; s[0] != net || s[1] != queue || s[2] != worker || s[3] != server || s[4] != reply ||
+		a.command != c || a.result != res || a.class != class {
+		if a.n > 0 {
+			w.Flush()
+		}
+		s[0], s[1], s[2], s[3], s[4] = net, queue, worker, server, reply
+		a.command, a.result, a.class = c, res, class
 	}
-	a.n, a.command, a.result, a.class = 1, c, res, ClassOf(c, keys)
+	a.n++
 	if c.IsRetrieval() {
-		a.keys = uint64(keys)
+		a.keys += uint64(keys)
 		if hits < keys && res < ResultClientError {
-			a.misses = uint64(keys - hits)
+			a.misses += uint64(keys - hits)
 		}
 	}
-	if len(p.requests) > 1 && p.requests[len(p.requests)-2].join(a) {
-		p.requests = p.requests[:len(p.requests)-1]
-	}
 	return w.tap != nil && w.tap.wants(w, t)
-}
-
-// join adds the requests of b to those of a, if their fields are equal. It reports whether it did.
-func (a *answered) join(b *answered) bool {
-	s, o := &a.stages, &b.stages
-	if s[0] != o[0] || s[1] != o[1] || s[2] != o[2] || s[3] != o[3] || s[4] != o[4] || a.command != b.command ||
-		a.result != b.result || a.class != b.class {
-		return false
-	}
-	a.n += b.n
-	a.keys += b.keys
-	a.misses += b.misses
-	return true
 }
 
 // Server records a server's part of one request, in ns: from the write to the server until its reply was read. server
@@ -164,11 +153,9 @@ func (w *Worker) Flush() {
 
 // settle adds what is pending to the record. The caller holds mu.
 func (w *Worker) settle() {
-	requests := uint64(0)
 	r, p := &w.record, &w.pending
-	for i := range p.requests {
-		a := &p.requests[i]
-		requests += a.n
+	if a := &p.requests; a.n > 0 {
+		w.answered.Add(a.n)
 		r.Requests[a.command][a.result] += a.n
 		r.Keys += a.keys
 		r.Misses += a.misses
@@ -187,6 +174,7 @@ func (w *Worker) settle() {
 			r.run = run{worker: t[StageWorker], server: t[StageServer]}
 		}
 		r.run.n += a.n
+		a.n, a.keys, a.misses = 0, 0, 0
 	}
 	for _, t := range p.servers {
 		if s := &r.servers[t.server]; t.n > 0 {
@@ -197,8 +185,7 @@ func (w *Worker) settle() {
 	}
 	r.FromClients += p.fromClients
 	r.ToClients += p.toClients
-	*p = pending{requests: p.requests[:0], servers: p.servers[:0]}
-	w.answered.Add(requests)
+	p.servers, p.fromClients, p.toClients = p.servers[:0], 0, 0
 }
 
 // endRun adds the run to the stages.
