@@ -24,9 +24,9 @@ type work struct {
 // was slow is tried again.
 const costHalves = int64(time.Second)
 
-// Begin counts a call that is sent at now, ns as stats.Now.
-func (w *work) Begin(now int64) {
-	if w.outstanding.Add(1) == 1 {
+// Begin counts calls that are sent at now, ns as stats.Now.
+func (w *work) Begin(calls int, now int64) {
+	if n := int64(calls); w.outstanding.Add(n) == n {
 		w.progress.Store(now)
 	}
 }

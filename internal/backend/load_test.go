@@ -21,7 +21,7 @@ func TestTheLoadIsTheNumberOfCallsTimesTheCostOfOne(t *testing.T) {
 		now := stats.Now()
 		begin := func(w *work, calls int) {
 			for range calls {
-				w.Begin(now)
+				w.Begin(1, now)
 			}
 		}
 		begin(&fast, 4)
@@ -40,7 +40,7 @@ func TestServersOfSimilarSpeedDifferInLoadByTheirCalls(t *testing.T) {
 			b.Took(1_900_000, false)
 		}
 		assert.Equal(t, a.Load(0), b.Load(0))
-		a.Begin(stats.Now())
+		a.Begin(1, stats.Now())
 		assert.Greater(t, a.Load(0), b.Load(0))
 	})
 }
@@ -68,7 +68,7 @@ func TestAServerThatWasSlowIsTriedAgainWithOneCall(t *testing.T) {
 		slow := w.Load(0)
 		time.Sleep(5 * time.Second)
 		assert.Less(t, w.Load(0), slow/16)
-		w.Begin(stats.Now())
+		w.Begin(1, stats.Now())
 		assert.GreaterOrEqual(t, w.Load(0), 2*slow)
 	})
 }
@@ -79,7 +79,7 @@ func TestTheCostOfACallIsAtLeastTheTimeAReplyHasBeenOwed(t *testing.T) {
 		stalled.Took(1000, false)
 		alive.Took(1_000_000, false)
 		assert.Less(t, stalled.Load(0), alive.Load(0))
-		stalled.Begin(stats.Now())
+		stalled.Begin(1, stats.Now())
 		time.Sleep(2 * time.Millisecond)
 		assert.Greater(t, stalled.Load(0), alive.Load(0))
 		stalled.End(stats.Now())

@@ -56,9 +56,12 @@ func (j *joins) start() {
 // from joining.
 func hashEnd(key []byte) uint64 {
 	var end uint64
-	if n := len(key); n >= 8 {
+	switch n := len(key); {
+	case n >= 8:
 		end = binary.LittleEndian.Uint64(key[n-8:])
-	} else {
+	case n >= 4:
+		end = uint64(binary.LittleEndian.Uint32(key))<<32 | uint64(binary.LittleEndian.Uint32(key[n-4:]))
+	default:
 		for _, c := range key {
 			end = end<<8 | uint64(c)
 		}

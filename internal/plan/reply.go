@@ -77,7 +77,10 @@ func (p *Planner) takeValue(n int32, key, element []byte, start, end int) (value
 	r := &p.Requests[c.Request]
 	for int(c.cursor) < len(c.keys) {
 		at := c.cursor
-		next, rest := nextKey(c.keys[at:])
+		next, rest := c.keys[at:], []byte(nil)
+		if len(next) != len(key) { // otherwise key, which has no blank, can only be the last one
+			next, rest = nextKey(next)
+		}
 		c.cursor = int32(len(c.keys) - len(rest))
 		if r.spread() && !c.is(failed) {
 			for at = c.next; r.read.keys[at].call != n; at++ {

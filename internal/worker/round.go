@@ -186,7 +186,8 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 			break
 		}
 		reads = reads || r.Has(protocol.Reads)
-		w.requests = append(w.requests, pending{Request: r, part: p})
+		w.requests = append(w.requests, pending{})
+		w.requests[i].Request, w.requests[i].part = r, p
 		w.earliest = min(w.earliest, startedAt(r))
 		if !w.admit(ctx, b, i) {
 			w.planner.DropLast()
@@ -205,7 +206,9 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 		return
 	}
 	w.record.Take(int(last - first))
-	w.parts = append(w.parts, part{batch: b, first: first, last: last, left: last - first})
+	w.parts = append(w.parts, part{})
+	added := &w.parts[p]
+	added.batch, added.first, added.last, added.left = b, first, last, last-first
 }
 
 // mine reports whether this worker's lane serves b's next request.

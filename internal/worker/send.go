@@ -89,21 +89,22 @@ func (w *Worker) sendTo(ctx context.Context, s int) {
 			conn.Out.NextUnit()
 		}
 		c := &w.planner.Calls[n]
-		for k := range c.Bytes {
-			switch {
-			case len(c.Bytes[k]) == 0:
-			case c.IsCheck() && conn.Out.KeepUnits:
-				addLines(&conn.Out, c.Bytes[k])
-			default:
-				conn.Out.Add(c.Bytes[k])
+		if c.IsCheck() && conn.Out.KeepUnits {
+			addLines(&conn.Out, c.Bytes[0])
+		} else {
+			conn.Out.Add(c.Bytes[0])
+		}
+		for _, data := range c.Bytes[1:] {
+			if len(data) > 0 {
+				conn.Out.Add(data)
 			}
 		}
 		if c.Fence() {
 			conn.Out.NextUnit()
 			conn.Out.AddString("mn\r\n")
 		}
-		server.Begin(w.dequeued)
 	}
+	server.Begin(len(unsent), w.dequeued)
 	if err := conn.Flush(); err != nil {
 		w.serverFailed(s, err)
 	}

@@ -18,9 +18,13 @@ type states struct {
 // the previous holder of a lock may have found a server to be stale.
 func (w *Worker) updateStates() {
 	changes := w.options.Changes.Load()
-	if changes == w.states.seen && (w.states.closes == 0 || w.dequeued < w.states.closes) {
-		return
+	if changes != w.states.seen || w.states.closes != 0 && w.dequeued >= w.states.closes {
+		w.tellStates(changes)
 	}
+}
+
+// tellStates is updateStates at that value of Options.Changes.
+func (w *Worker) tellStates(changes uint32) {
 	w.states.seen, w.states.trouble, w.states.closes = changes, false, 0
 	for i, s := range w.options.Servers {
 		state := &w.planner.Servers[i]
