@@ -27,6 +27,9 @@ type record struct {
 	Evictions uint64 `json:"evictions,omitempty"`
 	// Filled is when the server was last refilled because a sweep had found that it lacks copies; 0: never.
 	Filled int64 `json:"filled,omitempty"`
+	// Took is how long that took, and Lacks says that this sweep has found that the server lacks a copy.
+	Took  int64 `json:"took,omitempty"`
+	Lacks bool  `json:"lacks,omitempty"`
 }
 
 // readRecord reads the record on server s; nil: there is none, or it is not valid.

@@ -54,6 +54,33 @@ func TestAServerIsRefilledOnlyWhileTheOtherHoldersOfItsKeysAreReadAndOneIsFull(t
 	}
 }
 
+func TestASweepHasAServerRefilledThatLacksAnyCopyForTheSecondTime(t *testing.T) {
+	w, servers := newSweep(t, mctest.StartNewMemcached, 2, 0)
+	asked := 0
+	w.Fills = func() bool { asked++; return false }
+	a, b := mctest.MustDial(t, servers[0].Addr()), mctest.MustDial(t, servers[1].Addr())
+	set := func(c *mctest.Client, key string) {
+		require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 0 0 1\r\nv\r\n"))
+	}
+	for i := range 1000 {
+		set(a, fmt.Sprint("k", i))
+		set(b, fmt.Sprint("k", i))
+	}
+	sweeps := func(want int) {
+		require.NoError(t, w.Run(context.Background(), 0))
+		require.Equal(t, want, asked)
+	}
+	sweeps(0)
+	require.Equal(t, "DELETED\r\n", b.MustDo(t, "delete k1\r\n"))
+	sweeps(0)
+	sweeps(1)
+	set(b, "k1")
+	sweeps(1)
+	require.Equal(t, "DELETED\r\n", a.MustDo(t, "delete k2\r\n"))
+	sweeps(1)
+	sweeps(2)
+}
+
 func TestASweepHasAServerRefilledThatLacksManyCopiesAndHasNotEvictedThem(t *testing.T) {
 	for name, of := range map[string]struct {
 		lacks, evicts int

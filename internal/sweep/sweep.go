@@ -280,7 +280,7 @@ func (w *Sweep) compare(ctx context.Context, s int, items []listed) (bytes int64
 		held := func(c Copy) bool { return c.Held }
 		earlier := slices.ContainsFunc(item.copies[:item.at], held)
 		if !earlier {
-			w.count(item.holders, item.copies)
+			w.count(item)
 		}
 		switch {
 		case earlier && w.since == 0: // compared when the earlier server was listed

@@ -232,3 +232,48 @@ func TestCopiesThatServersLackAreThereAgainAfterASweepUnderLoad(t *testing.T) {
 	})
 	require.NotZero(t, deleted.Load())
 }
+
+func TestTheFewCopiesThatWritersAtOnceHaveLostAreThereAgainAfterTwoSweeps(t *testing.T) {
+	t.Parallel()
+	const raced, writers = 15, 16 // fewer than 1 % of all keys
+	servers := mctest.StartNewMemcacheds(t, 3)
+	o := liveOptions()
+	o.RefillRate, o.Timeout = 1_000_000, time.Second
+	scene := stage(t, 2, o, servers)
+	keep(t, scene.fleet[0].Dial(t))
+	var direct []*mctest.Client
+	for _, s := range servers {
+		awaitRefilled(t, s, scene.fleet)
+		direct = append(direct, mctest.MustDial(t, s.Addr()))
+	}
+	lacking := func() (n int) {
+		for i := range raced {
+			held := 0
+			for _, c := range direct {
+				if c.MustDo(t, fmt.Sprintf("mg raced-%d\r\n", i)) == "HD\r\n" {
+					held++
+				}
+			}
+			if held > 0 {
+				n += len(direct) - held
+			}
+		}
+		return n
+	}
+	for lacks := 0; lacks == 0; lacks = lacking() {
+		var clients sync.WaitGroup
+		for w := range writers {
+			c := scene.fleet[w%len(scene.fleet)].Dial(t)
+			clients.Go(func() {
+				for i := range raced {
+					_, _ = c.Do(fmt.Sprintf("set raced-%d 0 0 2\r\n%02d\r\n", i, w))
+				}
+			})
+		}
+		clients.Wait()
+	}
+	t.Log(lacking(), "copies lack")
+	o.Servers, o.SweepEvery = mwtest.Servers(servers...), time.Second
+	mwtest.Start(t, o)
+	poll(t, "copies lack", func() bool { return lacking() == 0 })
+}
