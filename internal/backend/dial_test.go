@@ -357,3 +357,22 @@ func BenchmarkConnect(b *testing.B) {
 		_ = sock.Close()
 	}
 }
+
+func TestOnlyARefusedConnectionSaysThatNobodyListens(t *testing.T) {
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, gone.Close())
+	closes := mctest.StartScript(t, func(*mctest.Peer) {})
+	for addr, refuses := range map[string]bool{
+		gone.Addr().String(): true,
+		closes.Addr():        false,
+		"unix:" + filepath.Join(t.TempDir(), "no-socket"): false,
+		"name.invalid:11211":                              false,
+	} {
+		s := newServer(addr, backend.Options{})
+		s.NeedVersions(true) // so that a connection that is closed at once fails
+		_, err := s.Dial(t.Context())
+		require.Error(t, err, addr)
+		require.Equal(t, refuses, backend.Refuses(err), addr)
+	}
+}
