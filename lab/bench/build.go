@@ -120,7 +120,7 @@ func ProxyBinary(ctx context.Context, name string) (path string, err error) {
 	help, err := output(exec.CommandContext(ctx, path, "-h"))
 	if err == nil && !strings.Contains(help, "proxy_config") {
 		err = fmt.Errorf("%s is built without memcached's proxy: expected one that is built with --enable-proxy "+
-			"(1.6.24 or later); give its path with --proxy-binary", path)
+			"(1.6.24 or later); give its path with --program proxy=PATH", path)
 	}
 	return path, err
 }

@@ -1,6 +1,8 @@
 package effects
 
 import (
+	"maps"
+
 	"mcmw/lab/factorial"
 	"mcmw/lab/sample"
 )
@@ -44,15 +46,14 @@ func analysisObject(a *factorial.Analysis) map[string]any {
 		}
 		terms = append(terms, t)
 	}
-	return map[string]any{
-		"model": a.Model, "confidence": a.Confidence, "repetitions": a.R, "terms": terms,
-		"cells": cellObjects(a.Cells, a.CellMeans),
-		"SSY":   a.SSY, "SS0": a.SS0, "SST": a.SST, "SSE": a.SSE, "variation_error": sample.Number(a.VariationError),
-		"error_dof": a.DOF,
-		"t":         sample.Number(a.T), "s_e": sample.Number(a.SE), "s_q": sample.Number(a.SQ),
+	object := allocationObject(a.Allocation)
+	maps.Copy(object, map[string]any{
+		"model": a.Model, "terms": terms, "cells": cellObjects(a.Cells, a.CellMeans),
+		"variation_error": sample.Number(a.VariationError), "t": sample.Number(a.T), "s_q": sample.Number(a.SQ),
 		"half_width": sample.Number(a.HalfWidth), "cell_mean_half_width": sample.Number(a.CellHalfWidth),
-		"residuals": residualObjects(a.Residuals), "defining_relation": a.Relation(), "resolution": a.Resolution,
-	}
+		"defining_relation": a.Relation(), "resolution": a.Resolution,
+	})
+	return object
 }
 
 func varianceObject(v *factorial.Variance) map[string]any {
@@ -73,11 +74,23 @@ func varianceObject(v *factorial.Variance) map[string]any {
 			"significant": s.Significant, "pooled": s.Pooled, "effects": effects,
 		})
 	}
+	object := allocationObject(v.Allocation)
+	object["mean"], object["sources"], object["MSE"] = v.Mean, sources, sample.Number(v.MSE)
+	return object
+}
+
+// allocationObject returns what both analyses have.
+func allocationObject(a factorial.Allocation) map[string]any {
+	residuals := make([]map[string]any, len(a.Residuals))
+	for i, r := range a.Residuals {
+		residuals[i] = map[string]any{
+			"cell": r.Cell, "repetition": r.Repetition, "y": r.Y, "predicted": r.Predicted,
+			"error": r.Error,
+		}
+	}
 	return map[string]any{
-		"confidence": v.Confidence, "repetitions": v.R, "mean": v.Mean, "sources": sources,
-		"SSY": v.SSY, "SS0": v.SS0, "SST": v.SST, "SSE": v.SSE, "error_dof": v.DOF, "MSE": sample.Number(v.MSE),
-		"s_e":       sample.Number(v.SE),
-		"residuals": residualObjects(v.Residuals),
+		"confidence": a.Confidence, "repetitions": a.R, "SSY": a.SSY, "SS0": a.SS0, "SST": a.SST, "SSE": a.SSE,
+		"error_dof": a.DOF, "s_e": sample.Number(a.SE), "residuals": residuals,
 	}
 }
 
@@ -85,17 +98,6 @@ func cellObjects(cells []factorial.Cell, means []float64) []map[string]any {
 	objects := make([]map[string]any, len(cells))
 	for i, cell := range cells {
 		objects[i] = map[string]any{"levels": cell.Levels, "y": cell.Y, "mean": means[i]}
-	}
-	return objects
-}
-
-func residualObjects(residuals []factorial.Residual) []map[string]any {
-	objects := make([]map[string]any, len(residuals))
-	for i, r := range residuals {
-		objects[i] = map[string]any{
-			"cell": r.Cell, "repetition": r.Repetition, "y": r.Y, "predicted": r.Predicted,
-			"error": r.Error,
-		}
 	}
 	return objects
 }

@@ -53,23 +53,11 @@ type Term struct {
 	Pooled bool
 }
 
-// Residual is a response and the model's prediction; both are logarithms in a multiplicative model.
-type Residual struct {
-	Cell, Repetition int // indices; the cell's is that in Analysis.Cells
-	Y, Predicted     float64
-	Error            float64 // Y - Predicted
-}
-
 // Analysis is the analysis of a two-level design.
 type Analysis struct {
-	Factors    []string
-	Model      Model
-	LogBase    float64 // of a multiplicative model, else 0
-	Confidence float64
-	// R is the number of repetitions of each cell.
-	R int
-	// Cells are the cells of the design in standard order, with the unchanged responses.
-	Cells []Cell
+	Allocation
+	Model   Model
+	LogBase float64 // of a multiplicative model, else 0
 	// Words is the defining relation of a fractional design, and Resolution the length of its shortest word; a full
 	// design has no words and the resolution 0.
 	Words      []Word
@@ -77,21 +65,9 @@ type Analysis struct {
 
 	// Terms are I, the main effects, and the interactions, by order.
 	Terms []Term
-	// SSY = SS0 + SST. SST is the sum over the terms, without the pooled ones, and SSE. SSE is the variation between
-	// the repetitions of each cell plus that of the pooled terms.
-	SSY, SS0, SST, SSE float64
-	// VariationError is the share of SSE in SST, NaN if nothing varies.
-	VariationError float64
-	// CellMeans are the means of the cells, or of their logarithms in a multiplicative model.
-	CellMeans []float64
-	Residuals []Residual
-
-	// DOF are the degrees of freedom of the errors: N minus the terms of the model, which is 2^k (r-1) if no term is
-	// pooled. If DOF is 0, the fields below are NaN and there are no intervals.
-	DOF int
-	// T is t[1-alpha/2; DOF]. SE is the standard deviation of the errors, sqrt(SSE/DOF), SQ that of the effects,
-	// s_e/sqrt(N). HalfWidth is t s_q.
-	T, SE, SQ, HalfWidth float64
+	// T is t[1-alpha/2; DOF], SQ the standard deviation of the effects, s_e/sqrt(N), and HalfWidth t s_q. If DOF is 0,
+	// these and the next are NaN and there are no intervals.
+	T, SQ, HalfWidth float64
 	// CellHalfWidth is the half width of the interval of a predicted cell mean, t s_e/sqrt(n_eff), n_eff = N / terms of
 	// the model (Jain, section 18.5), which is r if no term is pooled.
 	CellHalfWidth float64
@@ -109,11 +85,11 @@ func Analyze(d Design, o Options) (*Analysis, error) {
 		return nil, err
 	}
 	a := &Analysis{
-		Factors: d.Factors, Model: o.Model, Confidence: o.Confidence, R: len(d.Cells[0].Y), Cells: d.Cells,
-		Words: words, Resolution: resolution(words),
+		Allocation: Allocation{
+			Factors: d.Factors, Confidence: cmp.Or(o.Confidence, 0.95), R: len(d.Cells[0].Y), Cells: d.Cells,
+		},
+		Model: cmp.Or(o.Model, Additive), Words: words, Resolution: resolution(words),
 	}
-	a.Model = cmp.Or(a.Model, Additive)
-	a.Confidence = cmp.Or(a.Confidence, 0.95)
 	if err := checkOptions(a.Confidence, o.MaxOrder); err != nil {
 		return nil, err
 	}
@@ -122,7 +98,6 @@ func Analyze(d Design, o Options) (*Analysis, error) {
 		return nil, err
 	}
 	a.estimate(transformed, o.MaxOrder)
-	a.predict(transformed)
 	a.infer()
 	return a, nil
 }
@@ -156,9 +131,7 @@ func (a *Analysis) transform(d Design, base float64) (Design, error) {
 // estimate computes the terms: the effects and their sums of squares.
 func (a *Analysis) estimate(d Design, maxOrder int) {
 	cells, n := len(d.Cells), float64(len(d.Cells)*a.R)
-	for _, cell := range d.Cells {
-		a.CellMeans = append(a.CellMeans, shiftedMean(cell.Y))
-	}
+	a.CellMeans = d.means()
 	floor := d.roundingFloor()
 	claimed := make(map[Effect]bool, cells)
 	for _, e := range allEffects(len(d.Factors)) {
@@ -188,61 +161,33 @@ func (a *Analysis) estimate(d Design, maxOrder int) {
 		a.Terms = append(a.Terms, term)
 	}
 	a.SS0 = a.Terms[0].SS
-	for i, cell := range d.Cells {
-		for _, y := range cell.Y {
-			a.SSY += y * y
-			a.SSE += (y - a.CellMeans[i]) * (y - a.CellMeans[i])
-		}
-	}
-	a.SST = a.SSE
+	predicted, parts := slices.Clone(a.CellMeans), []part{}
 	for _, term := range a.Terms[1:] {
-		a.SST += term.SS
-		if term.Pooled {
-			a.SSE += term.SS
+		parts = append(parts, part{term.SS, 1, term.Pooled})
+		for i, cell := range d.Cells {
+			if term.Pooled {
+				predicted[i] -= float64(Sign(cell, term.Effect)) * term.Q
+			}
 		}
 	}
+	a.allocate(d, predicted, parts)
 	a.Terms[0].Variation = math.NaN()
 	for i := range a.Terms[1:] {
 		a.Terms[i+1].Variation = ratio(a.Terms[i+1].SS, a.SST)
-	}
-	a.VariationError = ratio(a.SSE, a.SST)
-}
-
-// predict computes the residuals.
-func (a *Analysis) predict(d Design) {
-	for i, cell := range d.Cells {
-		predicted := a.CellMeans[i]
-		for _, term := range a.Terms {
-			if term.Pooled {
-				predicted -= float64(Sign(cell, term.Effect)) * term.Q
-			}
-		}
-		for j, y := range cell.Y {
-			a.Residuals = append(a.Residuals,
-				Residual{Cell: i, Repetition: j, Y: y, Predicted: predicted, Error: y - predicted})
-		}
 	}
 }
 
 // infer computes the intervals.
 func (a *Analysis) infer() {
-	n := len(a.Residuals)
-	kept := 0
-	for _, term := range a.Terms {
-		if !term.Pooled {
-			kept++
-		}
-	}
-	a.DOF = n - kept
+	n := float64(len(a.Residuals))
 	if a.DOF == 0 {
-		a.T, a.SE, a.SQ, a.HalfWidth, a.CellHalfWidth = math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()
+		a.T, a.SQ, a.HalfWidth, a.CellHalfWidth = math.NaN(), math.NaN(), math.NaN(), math.NaN()
 		return
 	}
 	a.T = sample.StudentQuantile((1+a.Confidence)/2, float64(a.DOF))
-	a.SE = math.Sqrt(a.SSE / float64(a.DOF))
-	a.SQ = a.SE / math.Sqrt(float64(n))
+	a.SQ = a.SE / math.Sqrt(n)
 	a.HalfWidth = a.T * a.SQ
-	a.CellHalfWidth = a.T * a.SE * math.Sqrt(float64(kept)/float64(n))
+	a.CellHalfWidth = a.T * a.SE * math.Sqrt((n-float64(a.DOF))/n)
 	for i := range a.Terms {
 		a.Terms[i].Interval = sample.Around(a.Terms[i].Q, a.HalfWidth)
 		a.Terms[i].Significant = !a.Terms[i].Interval.Contains(0)

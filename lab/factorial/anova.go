@@ -41,20 +41,11 @@ type LevelEffect struct {
 
 // Variance is an analysis of variance.
 type Variance struct {
-	Factors    []string
-	Levels     []int // the number of levels of each factor
-	R          int
-	Confidence float64
-	Mean       float64
-	Sources    []Source
-	// SSY = SS0 + SST. SSE and DOF are those of the errors, including the pooled sources.
-	SSY, SS0, SST, SSE float64
-	VariationError     float64
-	DOF                int
-	// MSE is SSE/DOF, SE its square root; NaN without degrees of freedom.
-	MSE, SE   float64
-	Cells     []Cell
-	Residuals []Residual
+	Allocation
+	Levels  []int // the number of levels of each factor
+	Mean    float64
+	Sources []Source
+	MSE     float64 // SSE/DOF; NaN without degrees of freedom
 }
 
 // Anova analyses a full factorial design with any number of levels (Jain, chapters 20 to 23): the mean, the effects of
@@ -69,8 +60,8 @@ func Anova(d Design, confidence float64, maxOrder int) (*Variance, error) {
 	}
 	d = d.sorted()
 	v := &Variance{
-		Factors: d.Factors, R: len(d.Cells[0].Y), Confidence: confidence, Cells: d.Cells,
-		Levels: make([]int, len(d.Factors)),
+		Allocation: Allocation{Factors: d.Factors, R: len(d.Cells[0].Y), Confidence: confidence, Cells: d.Cells},
+		Levels:     make([]int, len(d.Factors)),
 	}
 	combinations := 1
 	for i, factor := range d.Factors {
@@ -97,11 +88,10 @@ func Anova(d Design, confidence float64, maxOrder int) (*Variance, error) {
 
 // decompose computes mean, sources and residuals.
 func (v *Variance) decompose(maxOrder int) {
-	means := make([]float64, len(v.Cells))
-	for i, cell := range v.Cells {
-		means[i] = shiftedMean(cell.Y)
-	}
-	floor := Design{Cells: v.Cells}.roundingFloor()
+	d := Design{Cells: v.Cells}
+	means, floor := d.means(), d.roundingFloor()
+	v.CellMeans = means
+	var parts []part
 	n := float64(len(v.Cells) * v.R)
 	v.Mean = shiftedMean(means)
 	v.SS0 = n * v.Mean * v.Mean
@@ -141,29 +131,9 @@ func (v *Variance) decompose(maxOrder int) {
 		}
 		s.MS = s.SS / float64(s.DOF)
 		v.Sources = append(v.Sources, s)
+		parts = append(parts, part{s.SS, s.DOF, s.Pooled})
 	}
-	v.sum(means, predicted)
-}
-
-// sum computes the sums of squares and the residuals.
-func (v *Variance) sum(means, predicted []float64) {
-	for i, cell := range v.Cells {
-		for j, y := range cell.Y {
-			v.SSY += y * y
-			v.SSE += (y - means[i]) * (y - means[i])
-			v.Residuals = append(v.Residuals,
-				Residual{Cell: i, Repetition: j, Y: y, Predicted: predicted[i], Error: y - predicted[i]})
-		}
-	}
-	v.DOF = len(v.Cells) * (v.R - 1)
-	v.SST = v.SSE
-	for _, s := range v.Sources {
-		v.SST += s.SS
-		if s.Pooled {
-			v.SSE += s.SS
-			v.DOF += s.DOF
-		}
-	}
+	v.allocate(d, predicted, parts)
 }
 
 // combination returns the levels of the factors of e in a cell, and the index of this combination.
@@ -182,9 +152,7 @@ func (v *Variance) combination(c Cell, e Effect) (number int, levels []int) {
 // infer computes shares, F-tests and intervals. The variance of a combination's effect is s_e^2/N times the product of
 // the numbers of levels minus one (Jain, table 22.4 for two factors).
 func (v *Variance) infer() {
-	v.VariationError = ratio(v.SSE, v.SST)
 	v.MSE = ratio(v.SSE, float64(v.DOF))
-	v.SE = math.Sqrt(v.MSE)
 	n := float64(len(v.Residuals))
 	t := math.NaN()
 	if v.DOF > 0 {

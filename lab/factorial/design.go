@@ -108,6 +108,14 @@ func shiftedMean(y []float64) float64 {
 	return y[0] + sum/float64(len(y))
 }
 
+// means returns the means of the cells.
+func (d Design) means() (means []float64) {
+	for _, cell := range d.Cells {
+		means = append(means, shiftedMean(cell.Y))
+	}
+	return means
+}
+
 // Largest returns the largest absolute value of the responses.
 func (d Design) Largest() (largest float64) {
 	for _, cell := range d.Cells {
