@@ -123,15 +123,10 @@ type Rule struct {
 	Confidence float64             `json:"confidence"` // one-sided, of each level's bounds; more than 0.5
 }
 
-// ParseCondition reads the condition of a rule.
-func ParseCondition(text string) (condition.Condition, error) {
-	return condition.Parse(text, condition.Scope{Source: record.SourceClient, Functions: map[string]string{"": ""}})
-}
-
 // DefaultRule is the quality of service of the 2016 thesis on memcached and Redis, section 1.3.1: 99 % of the requests
 // in less than 1 ms.
 func DefaultRule() Rule {
-	c, err := ParseCondition("client.response_time_p99 < 1ms")
+	c, err := condition.Parse("client.response_time_p99 < 1ms", condition.OfClients)
 	if err != nil {
 		panic(err)
 	}

@@ -26,6 +26,9 @@ type Scope struct {
 	Known     map[string]func(string) error // checks of arguments by kind: factor, model
 }
 
+// OfClients has the conditions on means, of the clients unless they name another source.
+var OfClients = Scope{Source: record.SourceClient, Functions: map[string]string{"": ""}}
+
 // Units of values that are not those of a metric.
 const (
 	level = "level" // of a factor: any unit

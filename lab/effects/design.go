@@ -168,7 +168,7 @@ func assemble(seen []record.Run, q Question) (*Experiment, error) {
 		if err != nil {
 			return nil, err
 		}
-		if twin := twins[f.Name]; known[twin] && together(seen, f.Name, twin) {
+		if twin := twins[f.Name]; known[twin] && record.Same(seen, f.Name, twin) {
 			return nil, fmt.Errorf("factors %s and %s always change together: expected only one of them", twin, f.Name)
 		}
 		known[f.Name] = true
@@ -218,17 +218,12 @@ func factorOf(short string, seen []record.Run) (Factor, error) {
 // twins are two names for the same factor, if they change together.
 var twins = map[string]string{"connections": "clients", "clients": "connections"}
 
-// together reports whether each level of a factor occurs with only one level of another factor, and vice versa.
-func together(seen []record.Run, name, other string) bool {
-	return record.Follows(seen, name, other) && record.Follows(seen, other, name)
-}
-
 // checkOthers returns an error if a factor that is not known varies: its effect would count as error.
 func checkOthers(seen []record.Run, known map[string]bool) error {
 	levels := map[string]map[string]bool{}
 	for _, run := range seen {
 		for name, level := range run.Factors {
-			if twin := twins[name]; !known[name] && (!known[twin] || !together(seen, name, twin)) {
+			if twin := twins[name]; !known[name] && (!known[twin] || !record.Same(seen, name, twin)) {
 				if levels[name] == nil {
 					levels[name] = map[string]bool{}
 				}

@@ -34,14 +34,14 @@ func QualityOf(m record.Manifest) (capacity.Rule, bool) {
 // instead of a condition.
 func (d *decoder) quality(n *yaml.Node, key string) *Quality {
 	q := &Quality{Rule: capacity.DefaultRule()}
-	read := func(key string, n *yaml.Node) { q.Condition = d.condition(n, key, n.Value, capacity.ParseCondition) }
+	read := func(key string, n *yaml.Node) { q.Condition = d.condition(n, key, n.Value, condition.OfClients) }
 	if n.Kind == yaml.ScalarNode {
 		read(key, n)
 		return q
 	}
 	if metric, below := value(n, "metric"), value(n, "below"); metric+below != "" {
 		text := cmp.Or(metric, "client.response_time_p99") + " < " + cmp.Or(below, "1ms")
-		q.Condition = d.condition(n, key, text, capacity.ParseCondition)
+		q.Condition = d.condition(n, key, text, condition.OfClients)
 	}
 	d.mapping(n, key, fields{
 		"condition": read,
@@ -67,10 +67,8 @@ func value(n *yaml.Node, key string) string {
 }
 
 // condition reads a condition.
-func (d *decoder) condition(n *yaml.Node, key, text string,
-	parse func(string) (condition.Condition, error),
-) condition.Condition {
-	c, err := parse(text)
+func (d *decoder) condition(n *yaml.Node, key, text string, scope condition.Scope) condition.Condition {
+	c, err := condition.Parse(text, scope)
 	if err != nil {
 		d.problem(n, key, "%s", err)
 	}

@@ -83,7 +83,7 @@ func TestRoundsHaveDifferentOrdersThatDependOnTheSeed(t *testing.T) {
 
 // until reads a condition of a stop rule.
 func until(t *testing.T, text string) condition.Condition {
-	c, err := parseStop(text)
+	c, err := condition.Parse(text, stops)
 	require.NoError(t, err)
 	return c
 }

@@ -24,16 +24,19 @@ type Stop struct {
 	AtLeast, AtMost int // repetitions
 }
 
-// parseStop reads a condition of a stop rule.
-func parseStop(text string) (condition.Condition, error) {
-	c, err := condition.Parse(text, condition.Scope{
-		Source:    record.SourceClient,
-		Functions: map[string]string{"half_width": "metric", "variation": "metric"},
-	})
-	if err == nil && !(c.High > 0 && c.High < 1) {
-		err = fmt.Errorf("%q: expected an upper bound of more than 0 and less than 1, such as < 5%%", text)
+// stops has the conditions of stop rules.
+var stops = condition.Scope{
+	Source:    record.SourceClient,
+	Functions: map[string]string{"half_width": "metric", "variation": "metric"},
+}
+
+// stopWhen reads a condition of a stop rule.
+func (d *decoder) stopWhen(n *yaml.Node, key, text string) condition.Condition {
+	c := d.condition(n, key, text, stops)
+	if c.Term.Function != "" && !(c.High > 0 && c.High < 1) {
+		d.problem(n, key, "%q: expected an upper bound of more than 0 and less than 1, such as < 5%%", text)
 	}
-	return c, err
+	return c
 }
 
 // Satisfied reports whether the repetitions are enough, of which measured returns the values of a metric.
@@ -65,7 +68,7 @@ func (s *Stop) String() string {
 // instead of conditions.
 func (d *decoder) stop(n *yaml.Node, key string) *Stop {
 	s := &Stop{Confidence: 0.95, AtLeast: 3, AtMost: 10}
-	when := func(key string, n *yaml.Node) { s.When = append(s.When, d.condition(n, key, n.Value, parseStop)) }
+	when := func(key string, n *yaml.Node) { s.When = append(s.When, d.stopWhen(n, key, n.Value)) }
 	if n.Kind == yaml.ScalarNode {
 		when(key, n)
 		return s
@@ -73,7 +76,7 @@ func (d *decoder) stop(n *yaml.Node, key string) *Stop {
 	for _, earlier := range [][2]string{{"within", "half_width(%s) <= %s"}, {"variation", "variation(%s) < %s"}} {
 		if bound := value(n, earlier[0]); bound != "" {
 			text := fmt.Sprintf(earlier[1], cmp.Or(value(n, "metric"), "client.throughput"), bound)
-			s.When = append(s.When, d.condition(n, key, text, parseStop))
+			s.When = append(s.When, d.stopWhen(n, key, text))
 		}
 	}
 	d.mapping(n, key, fields{

@@ -117,18 +117,21 @@ func HasLevels(all, wanted map[string]string) bool {
 	return true
 }
 
-// Follows reports whether the level of a factor depends only on the level of another one.
-func Follows(runs []Run, factor, from string) bool {
+// Follows reports whether the level of a factor depends only on the levels of others, as the clients of a case do.
+func Follows(runs []Run, factor string, from ...string) bool {
 	levels := map[string]string{}
 	for _, run := range runs {
-		level, ok := levels[run.Factors[from]]
-		if ok && level != run.Factors[factor] {
+		key := Label(run.Factors, from)
+		if level, ok := levels[key]; ok && level != run.Factors[factor] {
 			return false
 		}
-		levels[run.Factors[from]] = run.Factors[factor]
+		levels[key] = run.Factors[factor]
 	}
 	return true
 }
+
+// Same reports whether the levels of two factors always change together.
+func Same(runs []Run, a, b string) bool { return Follows(runs, a, b) && Follows(runs, b, a) }
 
 // varying returns the factors that don't have the same level in all runs.
 func varying(runs []Run) []string {

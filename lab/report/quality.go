@@ -98,7 +98,7 @@ func (a *artist) capacity() *capacity.Capacity {
 
 // highest returns the point of a line with the highest load within the quality of service, if the load is the x axis.
 func (a *artist) highest(c *capacity.Capacity, l Line) (frame.Point, bool) {
-	if c == nil || len(l.Points) == 0 || !sameFactor(a.d.Points, c.Rule.Over, a.v.X) {
+	if c == nil || len(l.Points) == 0 || !record.Same(a.d.Runs(), c.Rule.Over, a.v.X) {
 		return frame.Point{}, false
 	}
 	for _, found := range c.Lines {

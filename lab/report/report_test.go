@@ -150,7 +150,7 @@ func TestAFactorThatOthersDetermineSplitsNoFigure(t *testing.T) {
 		for system, middlewares := range map[string]string{"direct": "0", "mcmw": "1", "proxy": "1"} {
 			levels := maps.Clone(of)
 			levels["system"], levels["middlewares"] = system, middlewares
-			d.Points = append(d.Points, frame.Point{Levels: levels})
+			d.Points = append(d.Points, frame.Point{Levels: levels, Runs: []record.Run{{Factors: levels}}})
 		}
 	}
 	v, err := d.Choose(report.View{})

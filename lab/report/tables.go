@@ -87,7 +87,7 @@ func (a *artist) configuration() table.Table {
 	for _, f := range byPreference(a.d.Factors(), axisOrder) {
 		all := a.d.Levels(f)
 		if i := slices.IndexFunc(t.Rows, func(row []string) bool { return row[0] == label(f) }); i >= 0 &&
-			sameFactor(a.d.Points, f, "connections") {
+			record.Same(a.d.Runs(), f, "connections") {
 			continue // clients and connections have the same label
 		}
 		value := strings.Join(all, ", ")

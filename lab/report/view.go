@@ -97,7 +97,7 @@ func (d *Data) Varied() []string {
 	var varied []string
 	for _, f := range byPreference(d.Factors(), axisOrder) {
 		if len(d.Levels(f)) > 1 && !slices.ContainsFunc(varied, func(other string) bool {
-			return sameFactor(d.Points, f, other)
+			return record.Same(d.Runs(), f, other)
 		}) {
 			varied = append(varied, f)
 		}
@@ -112,11 +112,6 @@ func byPreference(names, order []string) []string {
 	return append(first, rest...)
 }
 
-// sameFactor reports whether the levels of a and b always change together.
-func sameFactor(points []frame.Point, a, b string) bool {
-	return determined(points, a, []string{b}) && determined(points, b, []string{a})
-}
-
 // Choose completes a view from the factors of the record. It returns an error for a factor that does not exist.
 func (d *Data) Choose(v View) (View, error) {
 	all := d.Factors()
@@ -127,7 +122,7 @@ func (d *Data) Choose(v View) (View, error) {
 	}
 	rest := slices.DeleteFunc(d.Varied(), func(f string) bool {
 		return slices.ContainsFunc(append([]string{v.X, v.Series}, v.Panels...),
-			func(used string) bool { return used != "" && sameFactor(d.Points, f, used) })
+			func(used string) bool { return used != "" && record.Same(d.Runs(), f, used) })
 	})
 	take := func(order []string) string {
 		ordered := byPreference(rest, order)
@@ -139,7 +134,7 @@ func (d *Data) Choose(v View) (View, error) {
 	}
 	if v.X == "" && d.Quality != nil {
 		// The x axis is the load that the quality of service limits.
-		if at := slices.IndexFunc(rest, func(f string) bool { return sameFactor(d.Points, f, d.Quality.Over) }); at >=
+		if at := slices.IndexFunc(rest, func(f string) bool { return record.Same(d.Runs(), f, d.Quality.Over) }); at >=
 			0 {
 			v.X = rest[at]
 			rest = slices.Delete(rest, at, at+1)
@@ -156,29 +151,11 @@ func (d *Data) Choose(v View) (View, error) {
 	}
 	v.Panels = slices.Clone(v.Panels)
 	for _, f := range rest {
-		if !determined(d.Points, f, append([]string{v.X, v.Series}, v.Panels...)) {
+		if !record.Follows(d.Runs(), f, append([]string{v.X, v.Series}, v.Panels...)...) {
 			v.Panels = append(v.Panels, f)
 		}
 	}
 	return v, nil
-}
-
-// determined reports whether the levels of the factors by determine the level of f, as a case determines its number of
-// clients.
-func determined(points []frame.Point, f string, by []string) bool {
-	seen := map[string]string{}
-	for _, p := range points {
-		var key []string
-		for _, b := range by {
-			key = append(key, p.Levels[b])
-		}
-		of := fmt.Sprintf("%q", key)
-		if level, ok := seen[of]; ok && level != p.Levels[f] {
-			return false
-		}
-		seen[of] = p.Levels[f]
-	}
-	return true
 }
 
 // Panels arranges the points as panels and lines, and finds the saturation of each line.

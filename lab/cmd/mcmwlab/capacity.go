@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcmw/lab/capacity"
+	"mcmw/lab/condition"
 	"mcmw/lab/experiment"
 	"mcmw/lab/frame"
 	"mcmw/lab/record"
@@ -146,7 +147,7 @@ func (f *ruleFlags) rule(cmd *cobra.Command, m record.Manifest) (capacity.Rule, 
 	changed := cmd.Flags().Changed
 	var err error
 	if changed("slo") {
-		if r.Condition, err = capacity.ParseCondition(f.slo); err != nil {
+		if r.Condition, err = condition.Parse(f.slo, condition.OfClients); err != nil {
 			return r, fmt.Errorf("--slo %w", err)
 		}
 	}

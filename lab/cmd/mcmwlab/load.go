@@ -157,9 +157,6 @@ func (f *loadFlags) define(flags *pflag.FlagSet) {
 		"load generator: mcmwlab, or memtier (memtier_benchmark in PATH) or memtier=PATH")
 }
 
-// clientMetrics has the conditions on what clients measure.
-var clientMetrics = condition.Scope{Source: record.SourceClient, Functions: map[string]string{"": ""}}
-
 // run runs the load and prints its result, also a partial one after a failure.
 func (f *loadFlags) run(cmd *cobra.Command, stderr io.Writer) error {
 	o, err := f.complete(cmd.Flags())
@@ -171,7 +168,7 @@ func (f *loadFlags) run(cmd *cobra.Command, stderr io.Writer) error {
 	}
 	var objectives []condition.Condition
 	for _, text := range f.slo {
-		objective, err := condition.Parse(text, clientMetrics)
+		objective, err := condition.Parse(text, condition.OfClients)
 		if err != nil {
 			return usageError{fmt.Errorf("--slo %w", err)}
 		}

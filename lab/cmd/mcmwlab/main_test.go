@@ -304,8 +304,7 @@ func TestObjectivesAreMetOrMissed(t *testing.T) {
 		Latency: load.Latency{Mean: time.Millisecond, P99: 2 * time.Millisecond, P999: 3 * time.Millisecond},
 	}}
 	why := func(text string) string {
-		objective, err := condition.Parse(text,
-			condition.Scope{Source: record.SourceClient, Functions: map[string]string{"": ""}})
+		objective, err := condition.Parse(text, condition.OfClients)
 		require.NoError(t, err, text)
 		return missed(objective, r)
 	}

@@ -152,7 +152,7 @@ func changeOf(set map[string]string) (c model.Change, err error) {
 // targetOf reads the flags --slo.
 func targetOf(slo []string) (t model.Target, err error) {
 	for _, text := range slo {
-		c, err := condition.Parse(text, clientMetrics)
+		c, err := condition.Parse(text, condition.OfClients)
 		if err != nil {
 			return t, fmt.Errorf("--slo %w", err)
 		}
