@@ -19,6 +19,12 @@ type placement struct {
 	options route.Options
 }
 
+// placement returns the placement that the options have, which have been validated.
+func (o *PoolOptions) placement() placement {
+	router, _ := route.New(o.Servers, o.Options)
+	return placement{router, o.Options}
+}
+
 // record returns p in the form that the records on the servers have.
 func (p placement) record() marker.Placement { return marker.Of(p.router, p.options) }
 
@@ -179,8 +185,7 @@ func (t *poolState) effective(o *PoolOptions) (now placement, err error) {
 // to. If it differs from both and its change may begin, this change is now under way, and wants returns true. applying
 // is held.
 func (m *Middleware) wants(t *poolState, o *PoolOptions) (changed bool) {
-	router, _ := route.New(o.Servers, o.Options) // it never fails: o has been validated
-	wanted := placement{router, o.Options}
+	wanted := o.placement()
 	switch {
 	case !o.inPhases(m.options.ChangeStep) || m.work == nil || !t.begun:
 		t.settled, t.change = wanted, nil
@@ -301,9 +306,7 @@ func (c *change) heard(ctx context.Context, m *Middleware, seen sightings) (ente
 	case route.HandOver:
 		return false
 	}
-	o := m.optionsOf(t)
-	router, _ := route.New(o.Servers, o.Options) // it never fails: o has been validated
-	next := route.Announced{From: seen.own.To, To: fingerprint(placement{router, o.Options}.record())}
+	next := route.Announced{From: seen.own.To, To: fingerprint(m.optionsOf(t).placement().record())}
 	if !slices.Contains(names(seen.all()), next) {
 		return false
 	}

@@ -72,10 +72,9 @@ type poolState struct {
 	begun   bool      // its servers have been judged by the records on them
 	settled placement // the placement before change, or the current one if there is no change
 	change  *change   // nil: no change of placement is under way
-	joined  bool      // change was under way when this middleware started, and others have announced it
 	// of a pool added while clients are served: its servers are judged by this until the core is current
 	first atomic.Pointer[pool]
-	// joinedRoutes: as joined, for a change of routes that the first core joined.
+	// joinedRoutes: as course.joined, for a change of routes that the first core joined.
 	joinedRoutes bool
 	// diverted counts requests that went to the pool's gutter.
 	diverted stats.Sum[stats.Diverted]

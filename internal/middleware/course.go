@@ -33,6 +33,7 @@ type course struct {
 	phase   route.Phase
 	alone   bool // no other middleware may be in another phase: there is only the last one, which need not last
 	behind  bool // another middleware is a phase ahead and will not wait, so the phase need not last
+	joined  bool // it was under way when this middleware started, and others have announced it
 	due     time.Time
 	look    time.Time       // when drive looks again at what others have announced
 	cleaned <-chan struct{} // closed when the servers that get keys have been cleaned; nil: there are none

@@ -20,7 +20,7 @@ func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 			changes = true
 			t := p.poolState.change
 			c.options.Log.Info("the placement of keys is changing, or has changed", "pool", p.name, "phase",
-				t.phase.String(), "announced", p.joined,
+				t.phase.String(), "announced", t.joined,
 				"from", fingerprint(t.from.record()), "to", fingerprint(t.to.record()))
 		}
 	}
@@ -44,7 +44,7 @@ func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 			"while others still use it, reads may be stale", "error", err)
 		m.routing = nil
 		for _, t := range m.poolStates {
-			t.change, t.joined = nil, false
+			t.change = nil
 		}
 		return c
 	}
@@ -77,13 +77,13 @@ func (m *Middleware) joinPool(ctx context.Context, p *pool) bool {
 		if known = knownFrom && knownTo; !known {
 			return nil
 		}
-		t.change, t.joined = &change{course: course{phase: phase}, of: t, from: from, to: to}, true
+		t.change = &change{course: course{phase: phase, joined: true}, of: t, from: from, to: to}
 		return t.change
 	})
 	if joined {
 		return true
 	}
-	t.change, t.joined = nil, false
+	t.change = nil
 	from, phase, ok := p.before(p.records.Looks().Newest())
 	if !known || !ok {
 		return false
@@ -156,7 +156,7 @@ func (p *pool) before(newest *marker.Record) (from placement, phase route.Phase,
 // joinServers records that servers which the change adds are to be cleaned, unless mark is on them.
 func (p *pool) joinServers(mark backend.Mark) {
 	c := p.change
-	if c.phase == route.ReadNew && !p.joined || p.options.Rejoin == backend.RejoinTrust {
+	if c.phase == route.ReadNew && !c.joined || p.options.Rejoin == backend.RejoinTrust {
 		return
 	}
 	from := c.from.record()
@@ -171,9 +171,10 @@ func (p *pool) joinServers(mark backend.Mark) {
 // different phases; a middleware that joins the change takes them for one.
 func (p *pool) judge(looks marker.Looks) {
 	read, other := p.record(), marker.Placement{}
-	joined := p.joined || p.joinedRoutes && p.had != nil
+	changes := p.change != nil && p.change.joined
+	joined := changes || p.joinedRoutes && p.had != nil
 	switch {
-	case p.joined:
+	case changes:
 		_, to := p.change.ends()
 		other = p.of(to, p.share)
 	case joined && p.rerouting == route.DeleteNew:
@@ -198,7 +199,7 @@ func (p *pool) judge(looks marker.Looks) {
 // their marks say so. applying is held.
 func (m *Middleware) cleanJoined() {
 	for _, t := range m.poolStates {
-		if t.joined && t.change.phase != route.DeleteNew {
+		if t.change != nil && t.change.joined && t.change.phase != route.DeleteNew {
 			<-m.clean(t.change.cleaning(m, route.DeleteNew))
 		}
 	}

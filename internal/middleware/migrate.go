@@ -106,12 +106,8 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 			if t == nil || p.Name != g.From && p.Name != g.To {
 				continue
 			}
-			wanted, err := route.New(p.Servers, p.Options)
-			if err != nil {
-				return err
-			}
 			current := m.current.Load().of(t).wanted()
-			if !current.equal(placement{wanted, p.Options}) {
+			if !current.equal(p.placement()) {
 				return fmt.Errorf("the list of servers of pool %q cannot change during %s; change it after its end "+
 					"(end: %s)", p.Name, g.describe(), g.ending())
 			}

@@ -116,19 +116,16 @@ type PoolOptions struct {
 }
 
 // routes returns the routes sorted by prefix, then the route of all other keys.
-func (o *Options) routes() []stats.Route {
-	var all []stats.Route
-	for _, p := range o.Routes.Prefixes {
-		all = append(all, stats.Route{
-			Prefix: p.Prefix, Pool: p.Pool, Reads: p.Reads, Strip: p.Strip,
+func (o *Options) routes() (routes []stats.Route) {
+	all := o.Routes.All()
+	slices.SortFunc(all[1:], func(a, b route.Prefix) int { return strings.Compare(a.Prefix, b.Prefix) })
+	for i, p := range append(all[1:], all[0]) {
+		routes = append(routes, stats.Route{
+			Default: i == len(all)-1, Prefix: p.Prefix, Pool: p.Pool, Reads: p.Reads, Strip: p.Strip,
 			Accepts: route.AcceptsNames.Of(p.Accepts),
 		})
 	}
-	slices.SortFunc(all, func(a, b stats.Route) int { return strings.Compare(a.Prefix, b.Prefix) })
-	return append(all, stats.Route{
-		Default: true, Pool: o.Routes.Default, Reads: o.Routes.Reads,
-		Accepts: route.AcceptsNames.Of(o.Routes.Accepts),
-	})
+	return routes
 }
 
 // names returns the names of the pools.

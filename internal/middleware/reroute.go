@@ -163,10 +163,7 @@ func (r *rerouting) missingPool(o *Options) string {
 	if r.phase == route.Settled && len(r.gutters) == 0 {
 		return ""
 	}
-	needed := []string{r.from.Default}
-	for _, p := range r.from.Prefixes {
-		needed = append(needed, p.Pool)
-	}
+	needed := r.from.Names()
 	for _, g := range r.gutters {
 		if g.Pool != "" {
 			needed = append(needed, g.Pool)

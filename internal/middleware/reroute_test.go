@@ -201,6 +201,19 @@ func TestReadNewOfAChangeOfRoutesLastsAsLongAsAnotherMiddlewareIsInDeleteNew(t *
 	assert.False(t, b.AwaitsOthers(), "the other one is in read-new already")
 }
 
+func TestAPoolForReadsIsNotRemovedWhileOtherMiddlewaresMayUseTheRouteToIt(t *testing.T) {
+	o := severalPools(t, 1)
+	o.Routes = route.Routes{Default: "a", Reads: "c"}
+	m := mwtest.Start(t, o)
+	next := routed(o, "b")
+	require.NoError(t, m.Apply(context.Background(), next))
+	without := next
+	without.Pools = next.Pools[:2:2]
+	require.ErrorAs(t, m.Apply(context.Background(), without), new(middleware.NotYet))
+	rounds(t, nil, m)
+	require.NoError(t, m.Apply(context.Background(), without))
+}
+
 func TestServersOfAPoolChangeWhileItsRoutesDo(t *testing.T) {
 	o := severalPools(t, 1)
 	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
