@@ -179,40 +179,6 @@ func TestServersAreAddedAndRemovedUnderLoadWithoutAnError(t *testing.T) {
 	}
 }
 
-func TestServersOfAPoolAreAddedAndRemovedUnderLoadWithoutAnError(t *testing.T) {
-	var addrs []any
-	for _, s := range mctest.StartMemcacheds(t, 4) {
-		addrs = append(addrs, s.Addr())
-	}
-	file := filepath.Join(t.TempDir(), "mcmw.yaml")
-	write := func(first, second string) {
-		text := fmt.Sprintf("listen-port: 0\nadmin: off\nworkers: 2\nchange-step: 50ms\nwatch-interval: 0s\ntimeout: "+
-			"20s\nconnect-timeout: 20s\nreplicas: 1\n"+
-			"pools:\n  first: {servers: ["+first+"]}\n  second: {servers: ["+second+"], replicas: all}\nroutes:\n  - "+
-			"{prefix: key-1, pool: first}\n  - {prefix: key-10-, pool: second}\n  - {default: second}\n", addrs...)
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	}
-	write("a=%[1]s", "b=%[2]s, c=%[3]s")
-	p := startProcess(t, "serve", "--config", file)
-	w := startWriters(t, awaitEntry(t, p.stderr, "ready").Listen[0])
-	for _, step := range []struct{ first, second, log string }{
-		{"a=%[1]s, d=%[4]s", "b=%[2]s, c=%[3]s", `"added":["d"]`},
-		{
-			"a=%[1]s", "b=%[2]s, c=%[3]s, a=%[4]s",
-			`server \"a\" is in pool \"first\" and in pool \"second\"; accepted: each server in one pool`,
-		},
-		{"d=%[4]s", "b=%[2]s, c=%[3]s", `"removed":["a"]`},
-	} {
-		w.proceed(t)
-		write(step.first, step.second)
-		require.NoError(t, p.Process.Signal(syscall.SIGHUP))
-		awaitLog(t, p.stderr, step.log)
-	}
-	errors, wrong := w.results(t)
-	require.Empty(t, wrong)
-	require.Empty(t, errors)
-}
-
 func TestARefusedConfigurationChangesNothingUnderLoad(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	file := filepath.Join(t.TempDir(), "mcmw.yaml")

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"mcmw/internal/backend"
 	"mcmw/internal/discover"
 	"mcmw/internal/large"
 	"mcmw/internal/middleware"
@@ -195,11 +194,7 @@ const (
 )
 
 // checkGutters returns the problems of the pools' gutters.
-func (c *Config) checkGutters(pools []route.Pool) Problems {
-	if problems := c.problems(route.CheckGutters(pools)); problems != nil {
-		return problems
-	}
-	var problems Problems
+func (c *Config) checkGutters() (problems Problems) {
 	for _, p := range c.pools {
 		d := p.config
 		refuse := func(option, text string, args ...any) {
@@ -212,8 +207,6 @@ func (c *Config) checkGutters(pools []route.Pool) Problems {
 		case d.GutterTTL%time.Second != 0:
 			refuse(optionGutterTTL, "%q is not in whole seconds; accepted: a time such as 60s", d.GutterTTL)
 		case d.Placement.Gutter == "":
-		case c.Rejoin == backend.RejoinTrust:
-			refuse(optionGutter, "not possible with rejoin trust; accepted: rejoin invalidate or flush")
 		case !d.Lookups.Any() && len(d.Specs) < needed:
 			refuse(optionGutter, "the pool has too few servers, %d, for writers %s; accepted: %d servers or more%s",
 				len(d.Specs), d.Writers, needed,

@@ -276,8 +276,9 @@ func (c *Config) checkPools() Problems {
 	}
 	o := c.With(known)
 	problems = append(problems, c.problems(o.CheckPools()...)...)
-	if wrong := c.checkGutters(pools); wrong != nil || !complete {
-		return append(problems, wrong...)
+	problems = append(problems, c.checkGutters()...)
+	if !complete {
+		return problems
 	}
 	_, err = route.NewPools(pools, c.Routes)
 	return append(problems, c.problems(err)...)

@@ -126,9 +126,6 @@ func (o *Options) route() (*route.Router, error) {
 		if err := CheckAck(p.Ack, router.Pools()[i].N()); err != nil {
 			return nil, fmt.Errorf("%s%w", p.messagePrefix(), err)
 		}
-		if err := p.checkGutter(router.Pools()[i]); err != nil {
-			return nil, err
-		}
 	}
 	return router, nil
 }

@@ -1,14 +1,12 @@
 package middleware
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"mcmw/internal/backend"
 	"mcmw/internal/marker"
-	"mcmw/internal/route"
 	"mcmw/internal/stats"
 )
 
@@ -29,16 +27,6 @@ func (o *PoolOptions) gutterOpen(timeout time.Duration) time.Duration {
 // diverts reports whether the pool has a gutter, or had one that other middlewares may still use.
 func (o *PoolOptions) diverts() bool {
 	return o.Options.Gutter != "" || o.Options.PreviousGutter.Pool != ""
-}
-
-// checkGutter returns an error if the pool, whose placement is in, has a gutter or is one, and its options don't allow
-// that.
-func (o *PoolOptions) checkGutter(in *route.Group) error {
-	if (in.Gutter() != nil || in.IsGutter()) && o.Rejoin == backend.RejoinTrust {
-		return errors.New(o.messagePrefix() +
-			"rejoin is trust in a pool that has a gutter or is one; accepted: rejoin invalidate or flush")
-	}
-	return nil
 }
 
 // LeastForGutter returns how many servers a pool with a gutter needs. When one is away, the others must be enough to

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mcmw/internal/backend"
 	"mcmw/internal/refusal"
 	"mcmw/internal/route"
 )
@@ -33,6 +34,7 @@ const (
 	hasRoute
 	isFollowed
 	follows
+	trusts // what its servers hold after an outage
 )
 
 // featureNames are how docs/routes.md calls the features.
@@ -42,7 +44,7 @@ var featureNames = [...]string{
 	hasGutter: "a gutter", isGutter: "being a gutter", sharesGutter: "a gutter with other keys",
 	fromItsGutter: "a migration from its gutter", readsGutter: "`reads` from its gutter",
 	hasShadow: "a shadow", isShadow: "being a shadow", hasRoute: "a route", isFollowed: "`follow`",
-	follows: "following another pool",
+	follows: "following another pool", trusts: "`rejoin: trust`",
 }
 
 // apart are the pairs of features that no pool may have, with what is said about the setting that gives it the first.
@@ -51,9 +53,9 @@ var featureNames = [...]string{
 // would have to name them twice. What fills a pool for reads writes it without mcmw: a copy in another pool could stay
 // older than that, and after an outage writes would delete what they find in a gutter. The chunks of a large value are
 // no keys of clients: nothing that copies keys, or moves them, finds them. A pool whose keys have migrated still holds
-// them, without an end: as a gutter of the new pool it would show values from before the migration. A shadow is served
-// by a middleware of its own, which has no other pool. What follows has servers and connections, and nothing else of a
-// pool.
+// them, without an end: as a gutter of the new pool it would show values from before the migration. A server that is
+// trusted would be read although the gutter has got its writes. A shadow is served by a middleware of its own, which
+// has no other pool. What follows has servers and connections, and nothing else of a pool.
 var apart = []struct {
 	feature, from feature
 	text          string
@@ -77,6 +79,7 @@ var apart = []struct {
 		`accepted: 0`},
 	{migrates, isShadow, `pool {pool} is a shadow; accepted: pools that are not shadows`},
 	{fromItsGutter, hasGutter, `pool {from} is the gutter of pool {pool}; accepted: a pool that is not its gutter`},
+	{hasGutter, trusts, `not possible with rejoin trust; accepted: rejoin invalidate or flush`},
 	{hasGutter, isShadow, `the pool, or {gutter}, is a shadow; accepted: pools that are not shadows`},
 	{isGutter, isShadow, `the pool, or {gutter}, is a shadow; accepted: pools that are not shadows`},
 	{follows, hasRoute, `pool {pool} has a route` + onlyFollows},
@@ -113,6 +116,9 @@ func (o *Options) features() (all []given) {
 		path := "pools." + p.Name + "."
 		if p.Large.Limit > 0 {
 			give(largeValues, p.Name, path+"large-values")
+		}
+		if p.Rejoin == backend.RejoinTrust {
+			give(trusts, p.Name, path+"rejoin")
 		}
 		if g := p.Options.Gutter; g != "" {
 			give(hasGutter, p.Name, path+"gutter", "{gutter}", strconv.Quote(g))
@@ -174,8 +180,8 @@ func (o *Options) features() (all []given) {
 	return all
 }
 
-// CheckPools returns what is wrong with shadows, with features that a pool can't have together, or with migrations,
-// each a *refusal.Error. Servers that have not been looked up yet may be missing.
+// CheckPools returns what is wrong with shadows, with features that a pool can't have together, with migrations, or
+// with the names of gutters, each a *refusal.Error. Servers that have not been looked up yet may be missing.
 func (o *Options) CheckPools() (refused []error) {
 	if err := o.checkShadows(); err != nil {
 		refused = append(refused, err)
@@ -185,6 +191,19 @@ func (o *Options) CheckPools() (refused []error) {
 	}
 	if err := o.checkMigrations(); err != nil {
 		refused = append(refused, err)
+	}
+	pools := o.all()
+	for _, p := range pools {
+		gutter := p.Options.Gutter
+		named := func(q PoolOptions) bool { return q.Name == gutter }
+		which := "not a pool"
+		if gutter == p.Name {
+			which = "this pool itself"
+		}
+		if gutter != "" && (gutter == p.Name || !slices.ContainsFunc(pools, named)) {
+			refused = append(refused, route.WrongGutter(p.Name,
+				"pool %q has the gutter %q, which is %s; accepted: another pool", p.Name, gutter, which))
+		}
 	}
 	return refused
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/backend"
 	"mcmw/internal/plan"
 	"mcmw/internal/route"
 )
@@ -57,6 +58,7 @@ func TestEachPairOfFeaturesThatIsApartIsRefused(t *testing.T) {
 		hasRoute: func(o *Options) {
 			o.Routes.Prefixes = append(o.Routes.Prefixes, route.Prefix{Prefix: "h:", Pool: "it"})
 		},
+		trusts:     func(o *Options) { o.Pools[0].Rejoin = backend.RejoinTrust },
 		isFollowed: func(o *Options) { o.Follows = append(o.Follows, FollowOptions{Of: "it"}) },
 		follows: func(o *Options) {
 			to := PoolOptions{Pool: route.Pool{Name: "it"}}

@@ -20,25 +20,6 @@ func WrongGutter(pool, text string, args ...any) error {
 	return refusal.Of(p.path("gutter"), text, args...)
 }
 
-// CheckGutters returns an error, a *refusal.Error, for the first pool that can't have its gutter.
-func CheckGutters(pools []Pool) error {
-	for _, p := range pools {
-		gutter := p.Options.Gutter
-		wrong := func(why string) error {
-			return WrongGutter(p.Name, "pool %q has the gutter %q, which is %s; accepted: another pool", p.Name, gutter,
-				why)
-		}
-		switch {
-		case gutter == "":
-		case gutter == p.Name:
-			return wrong("this pool itself")
-		case !slices.ContainsFunc(pools, func(o Pool) bool { return o.Name == gutter }):
-			return wrong("not a pool")
-		}
-	}
-	return nil
-}
-
 // Standin is a gutter: the pool's name ("": none), and the longest time that an item lives there, in seconds.
 type Standin struct {
 	Pool string `json:"pool"`

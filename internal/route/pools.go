@@ -125,9 +125,6 @@ func NewPools(pools []Pool, r Routes) (*Router, error) {
 	if err := apart(pools); err != nil {
 		return nil, err
 	}
-	if err := CheckGutters(pools); err != nil {
-		return nil, err
-	}
 	return Compose(names, routers, r)
 }
 
