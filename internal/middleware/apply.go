@@ -35,7 +35,8 @@ import (
 func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	m.applying.Lock()
 	defer m.applying.Unlock()
-	if err := m.accept(ctx, &o); err != nil {
+	moves, err := m.accept(ctx, &o)
+	if err != nil {
 		return err
 	}
 	if err := m.access.readLogins(o.Pools, o.Log); err != nil {
@@ -52,7 +53,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	defer stopShadows(removed)
 	defer m.startShadows() // a pool that becomes a shadow has left its servers by then
 	var entering []driven
-	if r := m.reroutes(&o); r != nil {
+	if r := m.reroutes(&o, moves); r != nil {
 		entering = append(entering, r)
 	}
 	before := m.options.Migrations
@@ -71,7 +72,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 func (m *Middleware) Check(ctx context.Context, o Options) error {
 	m.applying.Lock()
 	defer m.applying.Unlock()
-	if err := m.accept(ctx, &o); err != nil {
+	if _, err := m.accept(ctx, &o); err != nil {
 		return err
 	}
 	files := access{logins: maps.Clone(m.access.logins)}
@@ -81,29 +82,29 @@ func (m *Middleware) Check(ctx context.Context, o Options) error {
 	return m.checkShadows(ctx, &o)
 }
 
-// accept completes o, and returns an error if o cannot be applied while clients are served, or not now. applying is
-// held.
-func (m *Middleware) accept(ctx context.Context, o *Options) error {
+// accept completes o, and returns what it moves, or an error if it cannot be applied while clients are served, or not
+// now. applying is held.
+func (m *Middleware) accept(ctx context.Context, o *Options) (s shift, err error) {
 	if m.stopping {
-		return errors.New("the middleware is stopping")
+		return s, errors.New("the middleware is stopping")
 	}
 	o.Version, o.Log, o.Tap = m.options.Version, m.options.Log, m.options.Tap
 	*o = o.withDefaults()
 	if err := o.validate(); err != nil {
-		return err
+		return s, err
 	}
-	if _, err := o.route(); err != nil {
-		return err
+	if s, err = m.shiftTo(o); err != nil {
+		return s, err
 	}
 	if !slices.Equal(o.Listen, m.options.Listen) {
-		return fmt.Errorf("the listen addresses cannot change while clients are served; keep %v, or restart mcmw to "+
-			"use %v", m.options.Listen, o.Listen)
+		return s, fmt.Errorf("the listen addresses cannot change while clients are served; keep %v, or restart mcmw "+
+			"to use %v", m.options.Listen, o.Listen)
 	}
 	if o.Security != m.options.Security {
-		return errors.New("TLS and authentication cannot change while clients are served, only the contents of their " +
-			"files can; restart mcmw to change them")
+		return s, errors.New("TLS and authentication cannot change while clients are served, only the contents of " +
+			"their files can; restart mcmw to change them")
 	}
-	return cmp.Or(m.checkPools(o), m.checkSameStrips(o), m.checkRoutes(o), m.checkMigrations(ctx, o))
+	return s, cmp.Or(m.checkPools(o), m.checkSameStrips(s.router), m.checkRoutes(o, s), m.checkMigrations(ctx, o))
 }
 
 // poolStatesFor returns the states of o's pools: the existing state of the pool with that name, or a new one. applying

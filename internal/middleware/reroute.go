@@ -85,17 +85,12 @@ func (m *Middleware) shiftTo(o *Options) (s shift, err error) {
 	return s, nil
 }
 
-// checkRoutes returns an error if o moves keys to other pools, or changes gutters, in a way that is not possible while
-// clients are served, or not yet (NotYet). applying is held.
-func (m *Middleware) checkRoutes(o *Options) error {
-	s, err := m.shiftTo(o)
-	if err != nil {
-		return err
-	}
-	moved, router := s.moved, s.router
+// checkRoutes returns an error if o, by which s moves, moves keys to other pools, or changes gutters, in a way that is
+// not possible while clients are served, or not yet (NotYet). applying is held.
+func (m *Middleware) checkRoutes(o *Options, s shift) (err error) {
 	if c := m.routing; c != nil {
 		switch missing := c.missingPool(o); {
-		case len(moved)+len(s.gutters) > 0:
+		case len(s.moved)+len(s.gutters) > 0:
 			return NotYet{fmt.Errorf("an earlier change of routes or gutters has not ended (phase %s); they can "+
 				"change again when it has", c.phase)}
 		case missing != "":
@@ -123,7 +118,7 @@ func (m *Middleware) checkRoutes(o *Options) error {
 			}
 		}
 	}
-	for _, k := range moved {
+	for _, k := range s.moved {
 		refuse := func(why string, args ...any) error {
 			at := slices.IndexFunc(o.Routes.Prefixes, func(p route.Prefix) bool { return p.Prefix == k.Prefix })
 			return route.WrongRoute(at,
@@ -152,8 +147,8 @@ func (m *Middleware) checkRoutes(o *Options) error {
 			}
 		}
 	}
-	if len(moved) > 0 {
-		_, err = router.Reroute(m.current.Load().router.Table().Routes(), route.DeleteNew)
+	if len(s.moved) > 0 {
+		_, err = s.router.Reroute(m.current.Load().router.Table().Routes(), route.DeleteNew)
 	}
 	return err
 }
@@ -177,10 +172,9 @@ func (r *rerouting) missingPool(o *Options) string {
 	return ""
 }
 
-// reroutes begins a change of routes if o, which is not applied yet, moves keys to other pools in phases, or changes
-// what gutters hold; nil: it does not. Apply enters the first phase. applying is held.
-func (m *Middleware) reroutes(o *Options) *rerouting {
-	s, _ := m.shiftTo(o) // checkRoutes has returned the error
+// reroutes begins the change of routes s to o, which is not applied yet; nil: no keys move to other pools in phases,
+// and no gutters change. Apply enters the first phase. applying is held.
+func (m *Middleware) reroutes(o *Options, s shift) *rerouting {
 	if len(s.moved)+len(s.gutters) == 0 {
 		return nil
 	}
