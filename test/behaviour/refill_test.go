@@ -203,18 +203,24 @@ func restartAllInTurn(t *testing.T, n, instances int, writers middleware.Writers
 	require.Zero(t, p.Differ)
 }
 
+// stageFull stages two middlewares whose servers hold the keys and count as full. direct are connections to the servers.
+func stageFull(t *testing.T, o middleware.Options, servers []*mctest.Server) (s *scene, direct []*mctest.Client) {
+	t.Helper()
+	s = stage(t, 2, o, servers)
+	keep(t, s.fleet[0].Dial(t))
+	for _, server := range servers {
+		awaitRefilled(t, server, s.fleet)
+		direct = append(direct, mctest.MustDial(t, server.Addr()))
+	}
+	return s, direct
+}
+
 func TestCopiesThatServersLackAreThereAgainAfterASweepUnderLoad(t *testing.T) {
 	t.Parallel()
 	servers := mctest.StartNewMemcacheds(t, 3)
 	o := liveOptions()
 	o.RefillRate, o.SweepEvery, o.Timeout = 1_000_000, time.Second, time.Second
-	scene := stage(t, 2, o, servers)
-	keep(t, scene.fleet[0].Dial(t))
-	var direct []*mctest.Client
-	for _, s := range servers {
-		awaitRefilled(t, s, scene.fleet)
-		direct = append(direct, mctest.MustDial(t, s.Addr()))
-	}
+	scene, direct := stageFull(t, o, servers)
 	for s, c := range direct[:2] {
 		for i := s; i < keptKeys; i += 5 {
 			require.Equal(t, "DELETED\r\n", c.MustDo(t, fmt.Sprintf("delete kept-%d\r\n", i)))
@@ -239,13 +245,7 @@ func TestTheFewCopiesThatWritersAtOnceHaveLostAreThereAgainAfterTwoSweeps(t *tes
 	servers := mctest.StartNewMemcacheds(t, 3)
 	o := liveOptions()
 	o.RefillRate, o.Timeout = 1_000_000, time.Second
-	scene := stage(t, 2, o, servers)
-	keep(t, scene.fleet[0].Dial(t))
-	var direct []*mctest.Client
-	for _, s := range servers {
-		awaitRefilled(t, s, scene.fleet)
-		direct = append(direct, mctest.MustDial(t, s.Addr()))
-	}
+	scene, direct := stageFull(t, o, servers)
 	lacking := func() (n int) {
 		for i := range raced {
 			held := 0
