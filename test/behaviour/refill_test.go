@@ -203,7 +203,7 @@ func restartAllInTurn(t *testing.T, n, instances int, writers middleware.Writers
 	require.Zero(t, p.Differ)
 }
 
-// stageFull stages two middlewares whose servers hold the keys and count as full. direct are connections to the servers.
+// stageFull stages two middlewares whose servers hold the keys and count as full. direct are connections to servers.
 func stageFull(t *testing.T, o middleware.Options, servers []*mctest.Server) (s *scene, direct []*mctest.Client) {
 	t.Helper()
 	s = stage(t, 2, o, servers)
