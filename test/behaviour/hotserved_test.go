@@ -3,6 +3,7 @@ package behaviour_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,17 @@ func heat(t *testing.T, m *mwtest.MW, key string) {
 			c.MustReply(t)
 		}
 	}
+}
+
+// holdsHot reports whether a server holds the key "hot", as far as it answers.
+func holdsHot(server *mctest.Server) bool {
+	c, err := mctest.Dial(server.Addr())
+	if err != nil {
+		return true
+	}
+	defer c.Close()
+	reply, err := c.Do("get hot\r\n")
+	return err != nil || reply != "END\r\n"
 }
 
 // One writer stores increasing numbers under a key, or removes it, with all kinds of commands. Later reads must not
@@ -108,9 +120,13 @@ func TestNoReadOfAHotKeyIsOlderThanTheLastAnsweredWrite(t *testing.T) {
 					command, want = fmt.Sprintf("set hot 0 0 6 noreply\r\n%06d\r\nmn\r\n", next), "MN\r\n"
 				}
 				reply := w.MustDo(t, command)
-				if number = max(number, least); reply == want {
+				number = max(number, least)
+				switch {
+				case reply == "OK\r\n" && slices.ContainsFunc(servers, holdsHot):
+					// This memcached's flush_all leaves an item of the last second that another thread has locked.
+				case reply == want:
 					floor.Store(least)
-				} else {
+				default:
 					// Only a server that was down, or a key that it lost then, may cause this.
 					require.Greater(t, i, 200, "%q was answered %q", command, reply)
 				}
