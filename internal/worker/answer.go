@@ -64,7 +64,7 @@ func (w *Worker) answer(p *part) {
 		if r.NumKeys > 0 && !w.record.Skips(int(r.NumKeys)) {
 			w.sample(p, i, result, hits)
 		}
-		if hits < r.KeysAsked() || r.Has(protocol.Writes) {
+		if w.tracks(r, hits) {
 			w.track(p, i, result, hits)
 		}
 		if w.requests[i].wanted {

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"bytes"
-	"strconv"
 
 	"mcmw/internal/plan"
 	"mcmw/internal/protocol"
@@ -25,8 +24,10 @@ func (w *Worker) sample(p *part, i int32, result stats.Result, hits int) {
 	size := len(r.Raw) + len(reply)
 	for _, key := range sampled {
 		if r.NumKeys > 1 {
-			var value int
-			value, found = valueIn(reply, key)
+			value := 0
+			if found = hits > 0; found {
+				value, found = valueIn(reply, key)
+			}
 			size = len(" ") + len(key) + value
 		}
 		use := stats.Use{Requests: 1, Bytes: uint64(size), Timed: 1, Time: uint64(max(r.Response(), 0))}
@@ -61,17 +62,23 @@ const keepReply = 64 << 10
 
 // valueIn returns the size of the element of key in the reply to a retrieval, bytes; found is false if there is none.
 func valueIn(reply, key []byte) (size int, found bool) {
-	for bytes.HasPrefix(reply, textValue) {
-		line, _, _ := bytes.Cut(reply, []byte(protocol.CRLF))
-		of, rest, _ := bytes.Cut(line[len(textValue):], []byte(" ")) // the key, then flags, size and perhaps a cas
-		_, rest, _ = bytes.Cut(rest, []byte(" "))
-		digits, _, _ := bytes.Cut(rest, []byte(" "))
-		n, err := strconv.Atoi(string(digits))
-		size = len(line) + 2*len(protocol.CRLF) + n
-		if err != nil || size > len(reply) {
-			break
+	const value = "VALUE "
+	for len(reply) > len(value)+len(key) && string(reply[:len(value)]) == value {
+		// The key, the flags, the size and perhaps a cas.
+		found = reply[len(value)+len(key)] == ' ' && string(reply[len(value):len(value)+len(key)]) == string(key)
+		at, blanks, n := len(value), 0, 0
+		for ; at < len(reply) && reply[at] != '\r'; at++ {
+			switch c := reply[at]; {
+			case c == ' ':
+				blanks++
+			case blanks == 2:
+				n = 10*n + int(c-'0')
+			}
 		}
-		if bytes.Equal(of, key) {
+		switch size = at + n + 2*len(protocol.CRLF); {
+		case size > len(reply):
+			return 0, false
+		case found:
 			return size, true
 		}
 		reply = reply[size:]
@@ -79,10 +86,20 @@ func valueIn(reply, key []byte) (size int, found bool) {
 	return 0, false
 }
 
-var textValue = []byte("VALUE ")
-
 // trackShare is of how many multi-gets with misses one is looked at.
 const trackShare = 32
+
+// tracks reports whether track is told of r, with a result for hits keys: it is a write, or has missed items.
+func (w *Worker) tracks(r *plan.Request, hits int) bool {
+	if hits == r.KeysAsked() && !r.Has(protocol.Writes) {
+		return false
+	}
+	if r.NumKeys <= 1 {
+		return true
+	}
+	w.misses++
+	return w.misses%trackShare == 0
+}
 
 // track tells the usage what requests[i] of p, which is answered, has done to the item of its key, or that it has
 // missed items.
@@ -95,7 +112,9 @@ func (w *Worker) track(p *part, i int32, result stats.Result, hits int) {
 			u.Flushed()
 		}
 	case r.NumKeys > 1:
-		w.trackKeys(p, i, failed)
+		if !failed {
+			w.trackKeys(p, i)
+		}
 	case failed:
 		if r.Has(protocol.Writes) {
 			u.Deleted(r.ClientKey()) // it may have been
@@ -113,10 +132,7 @@ func (w *Worker) track(p *part, i int32, result stats.Result, hits int) {
 }
 
 // trackKeys is track for a request with several keys, some of which it has missed.
-func (w *Worker) trackKeys(p *part, i int32, failed bool) {
-	if w.misses++; failed || w.misses%trackShare != 0 {
-		return
-	}
+func (w *Worker) trackKeys(p *part, i int32) {
 	r, u := &w.planner.Requests[i], w.options.Usage
 	var reply []byte
 	for key := range bytes.SplitSeq(r.Keys, []byte(" ")) {

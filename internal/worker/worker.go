@@ -154,7 +154,7 @@ type Worker struct {
 	aside       wire.Gather    // text that is not for the client yet
 	copier      *shadow.Copier // nil: no pool has a shadow or is followed
 	reply       []byte         // see replyOf
-	misses      int            // multi-gets that have missed keys; see trackKeys
+	misses      int            // multi-gets that have missed keys; see tracks
 
 	disagreements stats.Limiter // of the log line about replicas that disagree
 }
