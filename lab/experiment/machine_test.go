@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"mcmw/lab/table"
 )
 
 func TestAFileDescribesMachines(t *testing.T) {
@@ -29,7 +31,7 @@ testbed:
 	assert.Equal(t, 500*time.Microsecond, e.Delay)
 
 	var out bytes.Buffer
-	require.NoError(t, e.WritePlan(&out))
+	require.NoError(t, e.Plan().Write(&out, table.Text))
 	assert.Contains(t, out.String(),
 		"vm; server: 4 of 1 cpus, 1792MiB, upload 50Mbit, download 800Mbit; middleware: 2 azure-a4; "+
 			"load: 2 of 0.5 cpus, 1792MiB, upload 100Mbit, download 800Mbit; delay 500µs; time 2.5 times slower\n")

@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -10,8 +9,8 @@ import (
 	"mcmw/lab/table"
 )
 
-// WritePlan describes the runs of the experiment.
-func (e *Experiment) WritePlan(w io.Writer) error {
+// Plan describes the runs of the experiment.
+func (e *Experiment) Plan() table.Table {
 	t := table.Table{Columns: []string{"", ""}, Left: []int{1}}
 	line := func(name, format string, args ...any) {
 		t.Rows = append(t.Rows, []string{name, fmt.Sprintf(format, args...)})
@@ -56,7 +55,7 @@ func (e *Experiment) WritePlan(w io.Writer) error {
 	} else {
 		line("runs", "%d to %d, about %s to %s", least, most, e.about(least), e.about(most))
 	}
-	return t.Lines(w)
+	return t
 }
 
 func (e *Experiment) about(runs int) time.Duration {

@@ -114,11 +114,16 @@ func (t Table) Lines(w io.Writer) error {
 	return err
 }
 
+// text writes the table; one whose columns have no names without rule and empty line after the caption.
 func (t Table) text(b *strings.Builder) {
+	named := slices.ContainsFunc(t.Columns, func(name string) bool { return name != "" })
 	if t.Caption != "" {
-		b.WriteString(t.Caption + "\n\n")
+		b.WriteString(t.Caption + "\n")
+		if named {
+			b.WriteString("\n")
+		}
 	}
-	t.lines(b, true)
+	t.lines(b, named)
 	for _, note := range t.Notes {
 		b.WriteString("\n" + note + "\n")
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"time"
@@ -52,12 +51,12 @@ between each of them and a machine without limits, and compare them with the req
 		var sum plans
 		var problems []error
 		for _, file := range args {
-			problems = append(problems, sum.check(cmd.OutOrStdout(), file, set, quick))
+			tables, err := sum.check(file, set, quick)
+			p.Blocks, problems = append(p.Blocks, table.Of(nil, tables...).Blocks...), append(problems, err)
 		}
-		if err := errors.Join(problems...); err != nil || len(args) == 1 {
-			return p, err
+		if err = errors.Join(problems...); err == nil && len(args) > 1 {
+			p.Blocks = append(p.Blocks, sum.table())
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "together\n%s", sum)
 		return p, err
 	})
 }
@@ -68,42 +67,43 @@ type plans struct {
 	time, quickTime time.Duration
 }
 
-// check checks the experiment in a file, writes its plan, and adds it to the sums.
-func (s *plans) check(w io.Writer, file string, set []string, quick bool) error {
+// check checks the experiment in a file, returns its plan and that of its quick profile, and adds them to the sums.
+func (s *plans) check(file string, set []string, quick bool) ([]table.Table, error) {
 	e, err := readExperiment(file, set, quick)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	_, runs := e.Runs()
 	s.runs += runs
 	s.time += time.Duration(runs) * e.RunTime()
-	if err := e.WritePlan(w); err != nil {
-		return err
-	}
+	tables := []table.Table{e.Plan()}
 	if !quick && experiment.HasQuick(e.Text) {
 		q, err := readExperiment(file, set, true)
 		if err != nil {
-			return fmt.Errorf("with its quick profile:\n%w", err)
+			return tables, fmt.Errorf("with its quick profile:\n%w", err)
 		}
 		_, runs := q.Runs()
 		s.quickRuns += runs
 		s.quickTime += time.Duration(runs) * q.RunTime()
-		fmt.Fprintln(w, "\nwith --quick")
-		if err := q.WritePlan(w); err != nil {
-			return err
-		}
+		plan := q.Plan()
+		plan.Caption = "with --quick"
+		tables = append(tables, plan)
 	}
-	_, err = fmt.Fprintln(w)
-	return err
+	return tables, nil
 }
 
-// String describes the largest numbers of runs and their times.
-func (s plans) String() string {
-	text := fmt.Sprintf("runs         %d at most, about %v\n", s.runs, s.time.Round(time.Second))
-	if s.quickRuns > 0 {
-		text += fmt.Sprintf("with --quick %d at most, about %v\n", s.quickRuns, s.quickTime.Round(time.Second))
+// table describes the largest numbers of runs and their times.
+func (s *plans) table() table.Table {
+	t := table.Table{Caption: "together", Columns: []string{"", ""}, Left: []int{1}}
+	add := func(name string, runs int, length time.Duration) {
+		if runs > 0 {
+			text := fmt.Sprintf("%d at most, about %v", runs, length.Round(time.Second))
+			t.Rows = append(t.Rows, []string{name, text})
+		}
 	}
-	return text
+	add("runs", s.runs, s.time)
+	add("with --quick", s.quickRuns, s.quickTime)
+	return t
 }
 
 // setHelp is the help of the flag --set.

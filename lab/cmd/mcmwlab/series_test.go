@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/lab/record"
+	"mcmw/lab/table"
 )
 
 // shortExperiment writes an experiment of two short runs under a name, and returns its path.
@@ -93,5 +95,16 @@ func TestCheckGoesOnAfterAMissingFileAndFails(t *testing.T) {
 
 func TestCheckAddsUpTheTimesOfSeveralExperiments(t *testing.T) {
 	stdout := output(t, "check", shortExperiment(t, "first"), shortExperiment(t, "second"))
-	assert.Contains(t, stdout, "together\nruns         4 at most, about 8s\n")
+	assert.Contains(t, stdout, "together\nruns  4 at most, about 8s\n")
+}
+
+func TestCheckWritesThePlansInEveryFormat(t *testing.T) {
+	first, second := shortExperiment(t, "first"), shortExperiment(t, "second")
+	var tables []table.Table
+	require.NoError(t, json.Unmarshal([]byte(output(t, "check", first, second, "--format", "json")), &tables))
+	require.Len(t, tables, 3)
+	assert.Equal(t, []string{"experiment", "first"}, tables[0].Rows[0])
+	assert.Equal(t, "together", tables[2].Caption)
+	assert.Contains(t, output(t, "check", first, "--format", "csv"), "\nexperiment,first\n")
+	assert.Contains(t, output(t, "check", first, "--format", "markdown"), "| experiment | first |\n")
 }
