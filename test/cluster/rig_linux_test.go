@@ -22,7 +22,7 @@ import (
 )
 
 // patience only turns a hang into a failure: the machine may be busy.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 var (
 	// cluster is the cluster that all tests share; nil if there can be none.
