@@ -23,8 +23,7 @@ func runs(server string, clients int, tails ...float64) (all []record.Run) {
 		all = append(all, record.Run{
 			State: record.Complete, Repetition: i, Point: clients,
 			Factors: map[string]string{
-				"server": server, "clients": strconv.Itoa(clients),
-				"connections": strconv.Itoa(clients), "keys": "50",
+				"server": server, "clients": strconv.Itoa(clients), "keys": "50",
 			},
 			Results: []record.Value{
 				{Source: "client", Metric: "response_time_p99", Value: tail / 1e3},
@@ -123,7 +122,7 @@ func TestRecordsWithoutTheNeededRunsAreRefused(t *testing.T) {
 	}
 	refused("there are no complete runs", nil, rule)
 	rule.Over = "keys"
-	refused(`factor "keys" doesn't vary: expected one of clients, connections, server`, all, rule)
+	refused(`factor "keys" doesn't vary: expected one of clients, server`, all, rule)
 	rule = DefaultRule()
 	rule.Condition.Term.Metric.Name = "response_time_p999"
 	refused("no run has the metric response_time_p999 of the source client", all, rule)

@@ -21,7 +21,7 @@ func good() record.Run {
 		State:   record.Complete,
 		Seconds: 10,
 		Factors: map[string]string{
-			"connections": "64", "pipeline": "1", "servers": "3", "replicas": "all",
+			"clients": "64", "pipeline": "1", "servers": "3", "replicas": "all",
 			"ratio": "1:9", "workers": "8",
 		},
 	}
@@ -225,7 +225,7 @@ func TestEachCheckFindsViolations(t *testing.T) {
 			}
 		}, "", ""},
 		"all are other names": {
-			func(r *record.Run) { r.Factors["ratio"], r.Factors["connections"] = "many", "all" },
+			func(r *record.Run) { r.Factors["ratio"], r.Factors["clients"] = "many", "all" },
 			"", "",
 		},
 	} {
@@ -273,7 +273,7 @@ func TestTheReportsRunsFollowTheInteractiveLaw(t *testing.T) {
 		for _, think := range []string{"0", "0.0002175"} {
 			run := record.Run{
 				State:   record.Complete,
-				Factors: map[string]string{"connections": "198", "think_time": think},
+				Factors: map[string]string{"clients": "198", "think_time": think},
 			}
 			set(&run, "client", "throughput", row[0])
 			set(&run, "client", "response_time_mean", row[1]/1e3)

@@ -73,9 +73,6 @@ func at(throughput float64, levels ...string) measured {
 	m := measured{levels: map[string]string{}, values: map[string]float64{"throughput": throughput}, idle: 0.5}
 	for i := 0; i < len(levels); i += 2 {
 		m.levels[levels[i]] = levels[i+1]
-		if levels[i] == "clients" {
-			m.levels["connections"] = levels[i+1]
-		}
 	}
 	return m
 }
@@ -292,7 +289,7 @@ func TestInvalidRunsDecideNothing(t *testing.T) {
 		"one repetition failed": {func(r []measured) { r[4].failed = true }, claim.Confirmed, ""},
 		"all of a point are bad": {func(r []measured) {
 			r[4].warnings, r[5].failed, r[6].failed = []string{"generator_saturated"}, true, true
-		}, claim.NotComparable, "a has no valid run at clients=96, connections=96 (generator_saturated, run_failed)"},
+		}, claim.NotComparable, "a has no valid run at clients=96 (generator_saturated, run_failed)"},
 		"an unsteady run": {
 			func(r []measured) { r[4].warnings = []string{"window_variation"} },
 			claim.Confirmed, "",

@@ -242,8 +242,7 @@ func (e *view) point(r condition.Runs) (s side, why string) {
 		return s, why
 	}
 	points := frame.Of(s.runs, confidence).Points
-	// connections always equals clients
-	varying := slices.DeleteFunc(record.Varying(s.runs), func(name string) bool { return name == "connections" })
+	varying := record.Varying(s.runs)
 	if len(points) > 1 && !r.Highest {
 		return s, fmt.Sprintf("%s has several points: %s vary", nameOf(r), strings.Join(varying, ", "))
 	}
@@ -291,15 +290,10 @@ func prefix(l frame.Line) string {
 // lines groups runs into lines over a factor, one for each combination of the other varying factors, in the order of
 // their names.
 func lines(runs []record.Run, over string) []frame.Line {
-	others := slices.DeleteFunc(record.Varying(runs), func(name string) bool { return same(name, over) })
+	others := slices.DeleteFunc(record.Varying(runs), func(name string) bool { return name == over })
 	all := frame.Of(runs, confidence).Lines(over, others)
 	slices.SortFunc(all, func(a, b frame.Line) int { return strings.Compare(a.Name(), b.Name()) })
 	return all
-}
-
-// same reports whether two factors always have the same levels, as connections and clients do.
-func same(name, other string) bool {
-	return name == other || name == "connections" && other == "clients" || name == "clients" && other == "connections"
 }
 
 // estimate returns the mean of a metric over the runs of a point; false if a run doesn't have it.

@@ -9,6 +9,7 @@ import (
 
 	"mcmw/lab/condition"
 	"mcmw/lab/effects"
+	"mcmw/lab/experiment"
 	"mcmw/lab/factorial"
 	"mcmw/lab/frame"
 	"mcmw/lab/record"
@@ -33,7 +34,7 @@ func (e *view) design(c condition.Condition) (d design, why string) {
 	}
 	d.metric = c.Term.Metric
 	for _, name := range record.Varying(d.runs) {
-		if name != "connections" && name != "clients" {
+		if name != experiment.Clients {
 			d.factors = append(d.factors, name)
 		}
 	}
@@ -43,7 +44,7 @@ func (e *view) design(c condition.Condition) (d design, why string) {
 	}
 	of, err := effects.FromRuns(d.runs, effects.Question{
 		Factors: d.factors, Response: d.metric.Name, Source: d.metric.Source, Repetitions: least,
-		Ignore: []string{"connections", "clients"},
+		Ignore: []string{experiment.Clients},
 	})
 	if err == nil {
 		d.parts, err = partsOf(of)

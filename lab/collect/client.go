@@ -206,9 +206,8 @@ func LoadRun(text []byte) (run record.Run, err error) {
 // loadFactors returns the properties of a load by the names of an experiment's settings.
 func loadFactors(l *load.Result) map[string]string {
 	f := map[string]string{
-		"clients": strconv.Itoa(l.Connections), "connections": strconv.Itoa(l.Connections),
-		"load_threads": strconv.Itoa(l.Threads),
-		"pipeline":     strconv.Itoa(l.Pipeline), "ratio": fmt.Sprintf("%d:%d", l.Sets, l.Gets),
+		"clients": strconv.Itoa(l.Connections), "load_threads": strconv.Itoa(l.Threads),
+		"pipeline": strconv.Itoa(l.Pipeline), "ratio": fmt.Sprintf("%d:%d", l.Sets, l.Gets),
 		"keys_per_get": strconv.Itoa(l.KeysPerGet),
 		"value_size":   cmp.Or(l.ValueSizes, strconv.Itoa(l.ValueSize)), "key_pattern": l.KeyPattern,
 		"keys": strconv.FormatUint(l.Keys, 10), "think_time": l.ThinkTime.String(),

@@ -20,7 +20,7 @@ import (
 
 // Aliases maps short names of factors, as used in reports, to their names.
 var Aliases = map[string]string{
-	"S": "servers", "M": "middlewares", "W": "workers", "C": "connections", "D": "depth", "K": "keys_per_get",
+	"S": "servers", "M": "middlewares", "W": "workers", "C": "clients", "D": "depth", "K": "keys_per_get",
 	"R": "replicas",
 	"V": "value_size", "P": "pipeline", "H": "sharded",
 }
@@ -168,9 +168,6 @@ func assemble(seen []record.Run, q Question) (*Experiment, error) {
 		if err != nil {
 			return nil, err
 		}
-		if twin := twins[f.Name]; known[twin] && record.Same(seen, f.Name, twin) {
-			return nil, fmt.Errorf("factors %s and %s always change together: expected only one of them", twin, f.Name)
-		}
 		known[f.Name] = true
 		e.Factors = append(e.Factors, f)
 		e.Design.Factors = append(e.Design.Factors, short)
@@ -215,15 +212,12 @@ func factorOf(short string, seen []record.Run) (Factor, error) {
 	return f, nil
 }
 
-// twins are two names for the same factor, if they change together.
-var twins = map[string]string{"connections": "clients", "clients": "connections"}
-
 // checkOthers returns an error if a factor that is not known varies: its effect would count as error.
 func checkOthers(seen []record.Run, known map[string]bool) error {
 	levels := map[string]map[string]bool{}
 	for _, run := range seen {
 		for name, level := range run.Factors {
-			if twin := twins[name]; !known[name] && (!known[twin] || !record.Same(seen, name, twin)) {
+			if !known[name] {
 				if levels[name] == nil {
 					levels[name] = map[string]bool{}
 				}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -273,28 +272,4 @@ func TestFiguresShowEveryResidual(t *testing.T) {
 			assert.Equal(t, "residual [ops/s]", figure.Panels[0].Y.Label)
 		}
 	}
-}
-
-func TestConnectionsAndClientsThatChangeTogetherAreOneFactor(t *testing.T) {
-	var table strings.Builder
-	table.WriteString("connections,clients,workers,throughput\n")
-	for i, c := range []string{"8", "64"} {
-		for j, w := range []string{"8", "32"} {
-			for r := range 2 {
-				fmt.Fprintf(&table, "%s,%s,%s,%d\n", c, c, w, 100+50*i+20*j+r)
-			}
-		}
-	}
-	for _, name := range []string{"C", "clients"} {
-		e, err := FromCSV(strings.NewReader(table.String()),
-			Question{Factors: []string{name, "W"}, Response: "throughput"})
-		require.NoError(t, err, name)
-		require.True(t, e.TwoLevel())
-	}
-	_, err := FromCSV(strings.NewReader(table.String()),
-		Question{Factors: []string{"C", "clients", "W"}, Response: "throughput"})
-	require.EqualError(t, err, "factors connections and clients always change together: expected only one of them")
-	apart := table.String() + "8,9,8,100\n"
-	_, err = FromCSV(strings.NewReader(apart), Question{Factors: []string{"C", "W"}, Response: "throughput"})
-	require.ErrorContains(t, err, "factor clients varies, too")
 }

@@ -154,7 +154,7 @@ func TestRunsBecomeARecordWithTheirOutputs(t *testing.T) {
 	written, err := r.Runs(t.Context())
 	require.NoError(t, err)
 	require.Len(t, written, 2)
-	assert.Equal(t, map[string]string{"clients": "1", "connections": "32", "workers": "8"}, written[0].Factors)
+	assert.Equal(t, map[string]string{"load_threads": "1", "clients": "32", "workers": "8"}, written[0].Factors)
 	assert.Equal(t, 1, written[1].Repetition)
 	for metric, want := range map[string]float64{
 		"throughput": 100, "response_time_mean_set": 0.020, "response_time_p90": 0.020, "response_time_p99": 0.030,
@@ -258,7 +258,7 @@ func TestMemaslapIsRead(t *testing.T) {
 	assert.InDelta(t, 8e-6, total.Histogram[0].Lower, 1e-15)
 	assert.InDelta(t, 16e-6, total.Histogram[0].Upper, 1e-15)
 	run := MemaslapRun(m, map[string]string{"servers": "1"})
-	assert.Equal(t, map[string]string{"clients": "1", "connections": "8", "ratio": "10:90", "servers": "1"},
+	assert.Equal(t, map[string]string{"load_threads": "1", "clients": "8", "ratio": "10:90", "servers": "1"},
 		run.Factors)
 	mean, ok := run.Value("client", "response_time_mean_get")
 	require.True(t, ok)

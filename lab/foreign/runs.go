@@ -195,7 +195,7 @@ func MemtierRuns(out *memtier.Output, factors map[string]string) (runs []record.
 
 func memtierRun(out *memtier.Output, factors map[string]string) record.Run {
 	run := record.Run{State: record.Complete, Seconds: out.Duration, Factors: map[string]string{
-		"clients": strconv.Itoa(out.Threads), "connections": strconv.Itoa(out.Clients()),
+		"clients": strconv.Itoa(out.Clients()), "load_threads": strconv.Itoa(out.Threads),
 	}}
 	overall := out.Overall()
 	if !overall.Start.IsZero() {
@@ -251,7 +251,7 @@ func memtierRun(out *memtier.Output, factors map[string]string) record.Run {
 // MemaslapRun returns the run in an output of memaslap.
 func MemaslapRun(m *Memaslap, factors map[string]string) record.Run {
 	run := record.Run{State: record.Complete, Seconds: m.Seconds, Factors: map[string]string{
-		"clients": strconv.FormatUint(m.Threads, 10), "connections": strconv.FormatUint(m.Connections, 10),
+		"clients": strconv.FormatUint(m.Connections, 10), "load_threads": strconv.FormatUint(m.Threads, 10),
 	}}
 	if !math.IsNaN(m.SetShare) {
 		run.Factors["ratio"] = fmt.Sprintf("%.0f:%.0f", 100*m.SetShare, 100*(1-m.SetShare))

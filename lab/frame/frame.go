@@ -225,18 +225,18 @@ type Loop struct{ N, Z float64 }
 // LoopOf returns the loop of a run with the think time of the clients as Z; false for an open loop, which has no N, or
 // if N is unknown.
 func LoopOf(run record.Run) (l Loop, ok bool) {
-	connections, ok := run.Number("connections")
+	n, ok := run.Number("clients")
 	if OpenLoop(run) || !ok {
 		return l, false
 	}
 	if pipeline, ok := run.Number("pipeline"); ok {
-		connections *= pipeline
+		n *= pipeline
 	}
 	z, ok := run.Value(record.SourceClient, "think_time_mean")
 	if !ok {
 		z, _ = run.Number("think_time")
 	}
-	return Loop{connections, z}, connections > 0
+	return Loop{n, z}, n > 0
 }
 
 // OpenLoop reports whether requests were sent by a schedule.

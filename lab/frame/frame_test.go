@@ -89,7 +89,7 @@ func TestAMetricHasASource(t *testing.T) {
 }
 
 func TestTheInteractiveLawNeedsAClosedLoop(t *testing.T) {
-	r := run(record.Complete, 100, map[string]string{"connections": "8", "pipeline": "2", "think_time": "10ms"})
+	r := run(record.Complete, 100, map[string]string{"clients": "8", "pipeline": "2", "think_time": "10ms"})
 	l, ok := frame.LoopOf(r)
 	require.True(t, ok)
 	require.Equal(t, frame.Loop{N: 16, Z: 0.01}, l)

@@ -103,7 +103,7 @@ func (d *Data) Sweep(configuration string) []Point {
 
 // handled are the factors from which the fields of a Setting are computed. Other factors are in its Rest.
 var handled = []string{
-	"clients", "connections", "pipeline", "load_processes", "load_threads", "workers", "middlewares",
+	"clients", "pipeline", "load_processes", "load_threads", "workers", "middlewares",
 	"depth", "servers", "replicas", "pool", "think_time",
 }
 
@@ -257,11 +257,7 @@ func newSetting(run record.Run, varying []string) (Setting, error) {
 		}
 		return n
 	}
-	clients := "connections"
-	if _, ok := factors[clients]; !ok {
-		clients = "clients"
-	}
-	s.Clients = number(clients, 0) * number("pipeline", 1)
+	s.Clients = number("clients", 0) * number("pipeline", 1)
 	s.Workers, s.Middlewares, s.Depth, s.Servers = number("workers", 0), number("middlewares", 1), number("depth", 1),
 		number("servers", 1)
 	s.Replicas = s.Servers

@@ -417,7 +417,7 @@ func someData(change func(*record.Run)) (*Data, error) {
 			run := record.Run{
 				Point: point, Repetition: repetition, State: record.Complete,
 				Factors: map[string]string{
-					"clients": "2", "connections": strconv.Itoa(clients), "pipeline": "2",
+					"load_threads": "2", "clients": strconv.Itoa(clients), "pipeline": "2",
 					"workers": "8", "middlewares": "2", "servers": "3", "replicas": "all",
 					"value_size": strconv.Itoa(100 * (point / 2)),
 				},
@@ -506,12 +506,9 @@ func TestARunLimitedByTheLoadGeneratorIsLeftOut(t *testing.T) {
 
 func TestErrorsSayWhyARecordCannotBeModelled(t *testing.T) {
 	for want, change := range map[string]func(*record.Run){
-		`factor workers is "many"`:  func(r *record.Run) { r.Factors["workers"] = "many" },
-		`factor connections is "0"`: func(r *record.Run) { r.Factors["connections"] = "0" },
-		`factor clients is ""`: func(r *record.Run) {
-			delete(r.Factors, "clients")
-			delete(r.Factors, "connections")
-		},
+		`factor workers is "many"`:                    func(r *record.Run) { r.Factors["workers"] = "many" },
+		`factor clients is "0"`:                       func(r *record.Run) { r.Factors["clients"] = "0" },
+		`factor clients is ""`:                        func(r *record.Run) { delete(r.Factors, "clients") },
 		"Points without a middleware are left out: 2": func(r *record.Run) { r.Factors["middlewares"] = "0" },
 		"Points without a complete run are left out: 2": func(r *record.Run) {
 			r.State, r.Error = record.Failed, "it broke"

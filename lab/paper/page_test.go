@@ -31,7 +31,7 @@ func design(t *testing.T) *report.Data {
 						Point: point, Repetition: repetition, State: record.Complete, Seconds: 3,
 						Factors: map[string]string{
 							"servers": servers, "middlewares": middlewares, "workers": workers,
-							"clients": "192", "connections": "192",
+							"clients": "192",
 						},
 						Results: []record.Value{
 							{Source: "client", Metric: "throughput", Value: x},

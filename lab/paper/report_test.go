@@ -43,7 +43,7 @@ func TestEachTermIsMeasured(t *testing.T) {
 			x := 4000 + 2000*float64(point) + float64(repetition)
 			require.NoError(t, r.Add(record.Run{
 				Point: point, Repetition: repetition, State: record.Complete, Seconds: 3,
-				Factors: map[string]string{"clients": clients, "connections": clients, "workers": "8"},
+				Factors: map[string]string{"clients": clients, "workers": "8"},
 				Results: []record.Value{
 					{Source: "client", Metric: "throughput", Value: x},
 					{Source: "client", Metric: "response_time_mean", Value: 0.0125},

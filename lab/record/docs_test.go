@@ -54,7 +54,7 @@ func TestTheDocumentationHasEveryTableAndColumn(t *testing.T) {
 func TestTheQueriesOfTheDocumentationWork(t *testing.T) {
 	r := newRecord(t)
 	run := wholeRun()
-	run.Factors["connections"] = "96"
+	run.Factors["clients"] = "96"
 	run.Results = append(run.Results, Value{SourceClient, "response_time_mean", 0.005},
 		Value{SourceMiddleware, "stage_queue_mean", 0.004})
 	require.NoError(t, r.Add(run))

@@ -77,7 +77,24 @@ func readRuns(ctx context.Context, tx *sql.Tx) (runs []Run, err error) {
 			return nil, err
 		}
 	}
+	for _, run := range runs {
+		renameClients(run.Factors)
+	}
 	return runs, nil
+}
+
+// renameClients replaces the factor connections of a record of an earlier version by clients. There clients was the
+// same, or the number of threads of an imported load.
+func renameClients(factors map[string]string) {
+	connections, ok := factors["connections"]
+	if !ok {
+		return
+	}
+	if threads := factors["clients"]; threads != "" && threads != connections {
+		factors["load_threads"] = threads
+	}
+	factors["clients"] = connections
+	delete(factors, "connections")
 }
 
 // Warnings returns the warnings of the whole set; Runs has those of single runs.

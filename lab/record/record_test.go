@@ -103,6 +103,26 @@ func TestRunsComeInTheOrderOfPointsAndRepetitions(t *testing.T) {
 	require.Equal(t, []int64{3, 2, 1, 4}, ids, "IDs follow the order of adding")
 }
 
+func TestConnectionsOfEarlierRecordsAreClients(t *testing.T) {
+	for _, test := range []struct{ stored, want map[string]string }{
+		{
+			map[string]string{"clients": "96", "connections": "96", "load_threads": "2"},
+			map[string]string{"clients": "96", "load_threads": "2"},
+		},
+		{map[string]string{"connections": "96"}, map[string]string{"clients": "96"}},
+		{ // an imported load: clients are threads
+			map[string]string{"clients": "2", "connections": "96"},
+			map[string]string{"clients": "96", "load_threads": "2"},
+		},
+	} {
+		r := newRecord(t)
+		run := wholeRun()
+		run.Factors = test.stored
+		require.NoError(t, r.Add(run))
+		require.Equal(t, test.want, runsOf(t, r)[0].Factors)
+	}
+}
+
 func TestAnEmptyDirectoryBecomesARecord(t *testing.T) {
 	dir := t.TempDir()
 	r, err := Create(dir, Manifest{Name: "here"})

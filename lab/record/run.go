@@ -158,7 +158,7 @@ func Constant(runs []Run) map[string]string {
 	return constant
 }
 
-// Label returns the levels of the named factors as text: "workers=64, connections=96". A factor without a level is left
+// Label returns the levels of the named factors as text: "workers=64, clients=96". A factor without a level is left
 // out.
 func Label(factors map[string]string, names []string) string {
 	var parts []string

@@ -87,7 +87,7 @@ func TestTheBottleneckIsTheCauseOfOtherLoad(t *testing.T) {
 			run := record.Run{
 				State: record.Complete, Seconds: 10,
 				Factors: map[string]string{
-					"connections": "64", "workers": "8", "middlewares": "2",
+					"clients": "64", "workers": "8", "middlewares": "2",
 					"server_threads": "2",
 				},
 				Results: append(tc.results, value("client", "throughput", 1000)),
@@ -113,7 +113,7 @@ func TestAFullUploadOfAMachineIsTheBottleneck(t *testing.T) {
 	}
 	d, v := read(t, newRecord(t, m, record.Run{
 		State: record.Complete, Seconds: 10,
-		Factors: map[string]string{"connections": "8", "workers": "8", "middlewares": "1"},
+		Factors: map[string]string{"clients": "8", "workers": "8", "middlewares": "1"},
 		Results: []record.Value{
 			{Source: "client", Metric: "throughput", Value: 100},
 			{Source: "middleware", Metric: "busy_workers_mean", Value: 8},
@@ -137,7 +137,7 @@ func TestTheProcessorOfOneOfSeveralHostsIsTheBottleneck(t *testing.T) {
 	}
 	d, v := read(t, newRecord(t, record.Manifest{Name: "hosts", Testbed: "ssh"}, record.Run{
 		State: record.Complete, Seconds: 10,
-		Factors: map[string]string{"connections": "8", "workers": "8", "middlewares": "1"},
+		Factors: map[string]string{"clients": "8", "workers": "8", "middlewares": "1"},
 		Results: []record.Value{
 			{Source: "client", Metric: "throughput", Value: 100},
 			{Source: "middleware", Metric: "busy_workers_mean", Value: 8},
@@ -176,7 +176,7 @@ func TestALineThatStillGrowsIsNotCalledSaturated(t *testing.T) {
 			r := newRecord(t, record.Manifest{Name: "lines"})
 			for i, x := range tc.throughput {
 				require.NoError(t, r.Add(record.Run{
-					Point: i, State: record.Complete, Factors: map[string]string{"connections": string(rune('1' + i))},
+					Point: i, State: record.Complete, Factors: map[string]string{"clients": string(rune('1' + i))},
 					Results: []record.Value{{Source: "client", Metric: "throughput", Value: x}},
 				}))
 			}
@@ -190,7 +190,7 @@ func TestOneSaturatedRepetitionOfThreeIsNotABottleneck(t *testing.T) {
 	r := newRecord(t, record.Manifest{Name: "generator"})
 	for repetition, saturated := range []float64{0, 1, 0} {
 		require.NoError(t, r.Add(record.Run{
-			Repetition: repetition, State: record.Complete, Factors: map[string]string{"connections": "8"},
+			Repetition: repetition, State: record.Complete, Factors: map[string]string{"clients": "8"},
 			Results: []record.Value{
 				{Source: "client", Metric: "throughput", Value: 1000},
 				{Source: "client", Metric: "saturated", Value: saturated},

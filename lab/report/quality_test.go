@@ -25,7 +25,7 @@ func servers(t *testing.T, experiment string) *record.Record {
 			for repetition, noise := range []float64{0.99, 1, 1.01} {
 				require.NoError(t, r.Add(record.Run{
 					Point: point, Repetition: repetition, State: record.Complete, Seconds: 1,
-					Factors: map[string]string{"server": server, "value_size": strconv.Itoa(size), "connections": "8"},
+					Factors: map[string]string{"server": server, "value_size": strconv.Itoa(size), "clients": "8"},
 					Results: []record.Value{
 						{Source: "client", Metric: "throughput", Value: noise * 1000 / float64(factor+1)},
 						{
@@ -108,7 +108,7 @@ func TestARatioWithoutABoundedIntervalIsMarked(t *testing.T) {
 			for clients, times := range map[string]float64{"8": 1, "16": 2} {
 				require.NoError(t, r.Add(record.Run{
 					Point: point*100 + len(clients), Repetition: repetition, State: record.Complete, Seconds: 1,
-					Factors: map[string]string{"server": of.server, "connections": clients},
+					Factors: map[string]string{"server": of.server, "clients": clients},
 					Results: []record.Value{{Source: "client", Metric: "throughput", Value: x * times}},
 				}))
 			}

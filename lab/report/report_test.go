@@ -119,24 +119,24 @@ func TestFactorsAreAssignedToAxisLinesAndPanels(t *testing.T) {
 		second: 1,
 	}.write(t)
 	d, v := read(t, r, nil)
-	require.Equal(t, report.View{X: "connections", Series: "workers", Panels: []string{"ratio"}}, v,
+	require.Equal(t, report.View{X: "clients", Series: "workers", Panels: []string{"ratio"}}, v,
 		"clients and connections always change together")
 	panels := d.Panels(v)
 	require.Len(t, panels, 2)
 	require.Equal(t, "SET:GET 0:1", panels[0].Name)
 	require.Equal(t, "32 workers", panels[0].Lines[1].Name)
-	require.Equal(t, "24", panels[0].Lines[1].Points[1].Levels["connections"])
+	require.Equal(t, "24", panels[0].Lines[1].Points[1].Levels["clients"])
 
 	chosen, err := d.Choose(report.View{X: "workers", Series: "ratio"})
 	require.NoError(t, err)
-	require.Equal(t, []string{"connections"}, chosen.Panels)
+	require.Equal(t, []string{"clients"}, chosen.Panels)
 	require.Equal(t, "6 clients", d.Panels(chosen)[0].Name)
 	figures, err := d.Figures(chosen, []string{"throughput"})
 	require.NoError(t, err)
 	require.Equal(t, "mcmwlab report results/sweep --figure throughput --x workers --series ratio", figures[0].Command)
 
 	_, err = d.Choose(report.View{X: "worker"})
-	require.ErrorContains(t, err, `there is no factor "worker": expected one of clients, connections,`)
+	require.ErrorContains(t, err, `there is no factor "worker": expected one of clients, middlewares,`)
 }
 
 // The case determines the number of clients and the size of values; the system determines the number of middlewares.
@@ -187,19 +187,19 @@ func TestWarningsAreShownWithTheFiguresOfTheirRuns(t *testing.T) {
 	require.Contains(t, page.String(), "memcached died (not used)")
 	require.Contains(t, page.String(), "24 ⚠", "tables mark the point")
 
-	clean, v := read(t, r, map[string]string{"connections": "6"})
+	clean, v := read(t, r, map[string]string{"clients": "6"})
 	figures, err := clean.Figures(v, []string{"throughput"})
 	require.NoError(t, err)
 	require.Equal(t, "the set violates repetitions_vary", figures[0].Warnings,
 		"runs that are not selected do not count")
-	require.Contains(t, figures[0].Command, "--where connections=6")
+	require.Contains(t, figures[0].Command, "--where clients=6")
 }
 
 func TestTheLoadOfOtherProgramsIsTheFirstWarning(t *testing.T) {
 	r := newRecord(t, record.Manifest{Name: "disturbed", Host: record.Host{Cores: 2}})
 	for repetition, share := range []float64{0.5, 0.9} {
 		run := record.Run{
-			Repetition: repetition, State: record.Complete, Seconds: 10, Factors: map[string]string{"connections": "8"},
+			Repetition: repetition, State: record.Complete, Seconds: 10, Factors: map[string]string{"clients": "8"},
 			Results: []record.Value{
 				{Source: "client", Metric: "throughput", Value: 1000},
 				{Source: "client", Metric: "seconds_cpu", Value: 4.5},
@@ -253,7 +253,7 @@ func TestARecordWithFewMeasurementsHasAReport(t *testing.T) {
 			Results: []record.Value{{Source: "middleware", Metric: "throughput", Value: 5}},
 		},
 		"zeros": {
-			State: record.Complete, Factors: map[string]string{"connections": "0"},
+			State: record.Complete, Factors: map[string]string{"clients": "0"},
 			Results: []record.Value{
 				{Source: "client", Metric: "throughput"},
 				{Source: "client", Metric: "response_time_mean"},
@@ -289,7 +289,7 @@ func TestSaturationFindsThePointsThatWereChosenByEye(t *testing.T) {
 		for i, x := range row {
 			require.NoError(t, r.Add(record.Run{
 				Point: workers*100 + i, State: record.Complete, Seconds: 60,
-				Factors: map[string]string{"workers": fmt.Sprint(workers), "connections": fmt.Sprint(clients[i])},
+				Factors: map[string]string{"workers": fmt.Sprint(workers), "clients": fmt.Sprint(clients[i])},
 				Results: []record.Value{{Source: "client", Metric: "throughput", Value: x}},
 			}))
 		}
@@ -297,7 +297,7 @@ func TestSaturationFindsThePointsThatWereChosenByEye(t *testing.T) {
 	d, v := read(t, r, nil)
 	lines := d.Panels(v)[0].Lines
 	for i, want := range []string{"48", "72", "96", "144"} { // section 4.2 of that report
-		require.Equal(t, want, lines[i].Points[lines[i].Index].Levels["connections"], lines[i].Name)
+		require.Equal(t, want, lines[i].Points[lines[i].Index].Levels["clients"], lines[i].Name)
 		require.False(t, lines[i].Growing)
 		require.Contains(t, lines[i].Words(v), "saturated at clients = "+want)
 	}
@@ -309,7 +309,7 @@ func TestTailsAndWideIntervalsDoNotFlattenOtherLines(t *testing.T) {
 		for repetition, busy := range []float64{2, 9, 10} {
 			require.NoError(t, r.Add(record.Run{
 				Point: clients, Repetition: repetition, State: record.Complete, Seconds: 10,
-				Factors: map[string]string{"connections": fmt.Sprint(clients), "workers": "10"},
+				Factors: map[string]string{"clients": fmt.Sprint(clients), "workers": "10"},
 				Results: []record.Value{
 					{Source: "client", Metric: "throughput", Value: 1000},
 					{Source: "client", Metric: "response_time_p50", Value: 1e-4},
@@ -361,7 +361,7 @@ func TestTheLawOfClosedLoopsIsNotAppliedToASchedule(t *testing.T) {
 	for rate, rows := range map[string]int{"0": 1, "5000": 0, "ramp:1000-2000/30s": 0} {
 		run := record.Run{
 			State: record.Complete, Seconds: 1,
-			Factors: map[string]string{"connections": "8", "rate": rate}, Results: []record.Value{
+			Factors: map[string]string{"clients": "8", "rate": rate}, Results: []record.Value{
 				{Source: record.SourceClient, Metric: "throughput", Value: 1000},
 				{Source: record.SourceClient, Metric: "response_time_mean", Value: 1e-3},
 			},

@@ -17,7 +17,7 @@ func throughputs(t *testing.T, byClients map[int][]float64) (*report.Data, repor
 		for i, x := range row {
 			require.NoError(t, r.Add(record.Run{
 				Point: clients, Repetition: i, State: record.Complete, Seconds: 10,
-				Factors: map[string]string{"connections": fmt.Sprint(clients)},
+				Factors: map[string]string{"clients": fmt.Sprint(clients)},
 				Results: []record.Value{{Source: "client", Metric: "throughput", Value: x}},
 			}))
 		}

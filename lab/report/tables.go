@@ -86,10 +86,6 @@ func (a *artist) configuration() table.Table {
 	add("experiment", join(m.Name, m.Title))
 	for _, f := range byPreference(a.d.Factors(), axisOrder) {
 		all := a.d.Levels(f)
-		if i := slices.IndexFunc(t.Rows, func(row []string) bool { return row[0] == label(f) }); i >= 0 &&
-			record.Same(a.d.Runs(), f, "connections") {
-			continue // clients and connections have the same label
-		}
 		value := strings.Join(all, ", ")
 		if len(all) > 1 {
 			value = "[" + value + "]"

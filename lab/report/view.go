@@ -34,7 +34,7 @@ type Line struct {
 
 // axisOrder lists the preferred factors of the x axis, best first. All other factors come after them.
 var axisOrder = []string{
-	"case", "connections", "clients", "rate", "keys_per_get", "value_size", "servers", "workers",
+	"case", "clients", "rate", "keys_per_get", "value_size", "servers", "workers",
 	"server_threads", "group_size", "server_persistence", "depth", "pipeline", "key_pattern", "ratio",
 }
 
@@ -46,7 +46,7 @@ var seriesOrder = []string{
 
 // labels are the names of factors in figures and tables, where they differ from those in records.
 var labels = map[string]string{
-	"connections": "clients", "keys_per_get": "keys per GET", "value_size": "value size (B)",
+	"keys_per_get": "keys per GET", "value_size": "value size (B)",
 	"think_time": "think time (s)", "rate": "rate (ops/s)", "ratio": "SET:GET ratio", "key_pattern": "key pattern",
 }
 
@@ -69,8 +69,6 @@ func levelName(factor, level string) string {
 		return label(factor)
 	case level == "false":
 		return "not " + label(factor)
-	case factor == "connections":
-		return levelName("clients", level)
 	case factor == "workers" || factor == "servers" || factor == "middlewares" || factor == "replicas" ||
 		factor == "clients":
 		if level == "1" {
@@ -91,8 +89,8 @@ func levelNames(factors []string, levels map[string]string) string {
 	return strings.Join(names, ", ")
 }
 
-// Varied returns the factors with more than one level. Of factors that always change together, such as connections and
-// clients, it returns only the preferred one.
+// Varied returns the factors with more than one level. Of factors that always change together, such as workers and
+// depth, it returns only the preferred one.
 func (d *Data) Varied() []string {
 	var varied []string
 	for _, f := range byPreference(d.Factors(), axisOrder) {

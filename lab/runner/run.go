@@ -48,7 +48,6 @@ func (r *runner) run(ctx context.Context, slot experiment.Slot) (record.Run, err
 func factors(v experiment.Values) map[string]string {
 	levels := maps.Clone(v)
 	maps.DeleteFunc(levels, func(_, level string) bool { return level == "" })
-	levels["connections"] = v[experiment.Clients]
 	return levels
 }
 

@@ -150,7 +150,7 @@ func TestEveryRunIsMadeAndRecorded(t *testing.T) {
 	for i, run := range runs {
 		assert.Equal(t, []int{i / 2, i % 2}, []int{run.Point, run.Repetition})
 		assert.Equal(t, fmt.Sprint(i/2+1), run.Factors["workers"])
-		assert.Equal(t, "8", run.Factors["connections"])
+		assert.Equal(t, "8", run.Factors["clients"])
 		assert.Equal(t, []record.Warning{{Code: "looked", Message: run.Factors["workers"]}}, run.Warnings)
 		x, ok := run.Value(record.SourceClient, "throughput")
 		assert.True(t, ok)

@@ -28,10 +28,7 @@ func tailsRecord(t *testing.T, experiment string) string {
 				tail := 1e-5 * float64((factor+1)*clients) * noise
 				runs = append(runs, record.Run{
 					Point: 4*factor + i, Repetition: repetition,
-					Factors: map[string]string{
-						"server": server, "clients": strconv.Itoa(clients),
-						"connections": strconv.Itoa(clients),
-					},
+					Factors: map[string]string{"server": server, "clients": strconv.Itoa(clients)},
 					Results: results("client", map[string]float64{
 						"response_time_p99": tail, "response_time_mean": tail / 2,
 						"throughput": float64(clients) / tail * 2, "errors": 0,
@@ -96,7 +93,7 @@ func TestCapacityRefusesWrongFlags(t *testing.T) {
 	} {
 		requireRefused(t, exitUsage, tc.want, append([]string{"capacity", dir}, tc.args...)...)
 	}
-	requireRefused(t, exitFailed, `factor "workers" doesn't vary: expected one of clients, connections, server`,
+	requireRefused(t, exitFailed, `factor "workers" doesn't vary: expected one of clients, server`,
 		"capacity", dir, "--over", "workers")
 	requireRefused(t, exitUsage, "takes the directory of one record", "capacity")
 }
@@ -107,7 +104,7 @@ func TestTwoLevelsOfARecordAreComparedLikeTwoRecords(t *testing.T) {
 	assert.Contains(t, stdout,
 		"A: "+dir+" with server=memcached\nB: "+dir+" with server=redis\nserver: memcached -> redis\n")
 	assert.Regexp(t,
-		`clients=60, connections=60 +600 µs ±2.5 % \(3\) +1.20 ms ±2.5 % \(3\) +\+100.0 % \[\+9\d\.\d, \+10\d\.\d\]`,
+		`clients=60 +600 µs ±2.5 % \(3\) +1.20 ms ±2.5 % \(3\) +\+100.0 % \[\+9\d\.\d, \+10\d\.\d\]`,
 		stdout)
 
 	stdout = output(t, "compare", dir, "--by", "clients=40,10", "--metrics", "throughput")
@@ -117,7 +114,7 @@ func TestTwoLevelsOfARecordAreComparedLikeTwoRecords(t *testing.T) {
 	for by, want := range map[string]string{
 		"clients":       "--by clients: expected clients=A,B with some of its levels 10, 40, 60, 120",
 		"clients=10,11": "expected clients=A,B with some of its levels 10, 40, 60, 120",
-		"workers":       "--by workers: expected a factor that varies: clients, connections, server",
+		"workers":       "--by workers: expected a factor that varies: clients, server",
 	} {
 		requireRefused(t, exitUsage, want, "compare", dir, "--by", by)
 	}

@@ -49,7 +49,7 @@ Factors of more levels need all combinations; they are analysed with an analysis
 Short names of factors are ` + strings.Join(aliases, ", ") + `.`,
 		Example: `  mcmwlab factorial results/2k --response throughput --factors S,M,W
   mcmwlab factorial results/2k --response response_time_mean --factors S,M,W --confidence 0.9 --model multiplicative --out figures/
-  mcmwlab factorial results/sweep --factors workers,connections --where middlewares=2`,
+  mcmwlab factorial results/sweep --factors workers,clients --where middlewares=2`,
 		Args: arguments(1, 1, "a record or a CSV file"),
 	}
 	flags := cmd.Flags()

@@ -30,7 +30,7 @@ func sweepRecord(t *testing.T) string {
 				runs = append(runs, record.Run{
 					Point: 5*w + c, Repetition: repetition,
 					Factors: map[string]string{
-						"connections": strconv.Itoa(clients), "workers": strconv.Itoa(workers),
+						"clients": strconv.Itoa(clients), "workers": strconv.Itoa(workers),
 						"servers": "1",
 					},
 					Results: slices.Concat(

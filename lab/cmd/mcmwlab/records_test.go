@@ -26,7 +26,7 @@ func newTestRecord(t *testing.T, throughputs ...[]float64) string {
 		for repetition, x := range values {
 			runs = append(runs, record.Run{
 				Point: point, Repetition: repetition, Seconds: 60,
-				Factors: map[string]string{"workers": []string{"8", "64"}[point], "connections": "96"},
+				Factors: map[string]string{"workers": []string{"8", "64"}[point], "clients": "96"},
 				Results: results("client", map[string]float64{
 					"throughput": x, "response_time_mean": 96 / x,
 					"errors": 0,
@@ -45,7 +45,7 @@ func TestShowHasRunsPointsAndWarnings(t *testing.T) {
 	dir := newTestRecord(t, []float64{5000, 5010, 4990}, []float64{9000, 12_000})
 	stdout := output(t, "show", dir)
 	assert.Contains(t, stdout,
-		"workers: what workers bring\n2026-01-02 03:04 UTC on testbed local\nconnections=96\n5 runs, 0 failed\n")
+		"workers: what workers bring\n2026-01-02 03:04 UTC on testbed local\nclients=96\n5 runs, 0 failed\n")
 	assert.Contains(t, stdout,
 		"No warnings of the checks that could be made.\nNot checked for lack of measurements: not_stationary, "+
 			"window_variation, generator_saturated, foreign_load, misses.\n")
@@ -205,7 +205,7 @@ func TestTheJSONOfALoadIsShownComparedAndReported(t *testing.T) {
 	}
 	stdout := output(t, "show", path("a"))
 	assert.Contains(t, stdout, "a.json\nimported from mcmwlab\n")
-	assert.Contains(t, stdout, "clients=2, connections=2")
+	assert.Contains(t, stdout, "clients=2, key_pattern=")
 	assert.Contains(t, stdout, "1 run, 0 failed")
 	stdout = output(t, "compare", path("a"), path("b"))
 	assert.Contains(t, stdout, "clients: 2 -> 4")

@@ -24,8 +24,8 @@ func oneServer(t *testing.T, name string, limit float64) string {
 			runs = append(runs, record.Run{
 				Point: i, Repetition: repetition, Seconds: 10,
 				Factors: map[string]string{
-					"clients": strconv.Itoa(clients), "connections": strconv.Itoa(clients),
-					"ratio": "0:1",
+					"clients": strconv.Itoa(clients),
+					"ratio":   "0:1",
 				},
 				Results: results("client", map[string]float64{
 					"throughput":         x,

@@ -20,7 +20,7 @@ func sweep(t *testing.T) string {
 	for i, clients := range []int{8, 16, 32} {
 		x := float64(4000 - 16000/clients)
 		runs = append(runs, record.Run{
-			Point: i, Seconds: 10, Factors: map[string]string{"connections": strconv.Itoa(clients), "workers": "8"},
+			Point: i, Seconds: 10, Factors: map[string]string{"clients": strconv.Itoa(clients), "workers": "8"},
 			Results: results("client", map[string]float64{"throughput": x, "response_time_mean": float64(clients) / x}),
 		})
 	}
@@ -101,7 +101,7 @@ func TestReportRefusesWrongFlagsAndRecords(t *testing.T) {
 		},
 		{
 			[]string{"report", dir, "--x", "worker"},
-			`there is no factor "worker": expected one of connections, workers`,
+			`there is no factor "worker": expected one of clients, workers`,
 			exitFailed,
 		},
 		{
