@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"mcmw/lab/kernel"
 )
 
 // Pinned binds a process to processors, out of those that this process may use. With Threads 0, all its threads are
@@ -52,19 +54,19 @@ func (p *Pinned) pin() error {
 func pinAll(pid, cpu int) error {
 	done := map[int]bool{}
 	for {
-		tids, _, err := threadsOf(pid)
+		threads, err := kernel.Threads(pid)
 		if err != nil {
 			return err
 		}
 		before := len(done)
-		for _, tid := range tids {
-			if done[tid] {
+		for _, t := range threads {
+			if done[t.ID] {
 				continue
 			}
-			if err := pinThread(tid, cpu); err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: it has ended
+			if err := pinThread(t.ID, cpu); err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: it has ended
 				return err
 			}
-			done[tid] = true
+			done[t.ID] = true
 		}
 		if len(done) == before {
 			return nil
@@ -84,14 +86,16 @@ func pinThread(tid, cpu int) error {
 // serving returns the n threads of a process that serve requests: memcached's workers, or Redis's main thread and
 // input-output threads.
 func serving(pid, n int) (serving []int, err error) {
-	tids, names, err := threadsOf(pid)
+	threads, err := kernel.Threads(pid)
 	if err != nil {
 		return nil, err
 	}
+	var names []string
 	named := func(prefix string) (found []int) {
-		for i, name := range names {
-			if strings.HasPrefix(name, prefix) {
-				found = append(found, tids[i])
+		names = nil
+		for _, t := range threads {
+			if names = append(names, t.Name); strings.HasPrefix(t.Name, prefix) {
+				found = append(found, t.ID)
 			}
 		}
 		return found
@@ -107,29 +111,6 @@ func serving(pid, n int) (serving []int, err error) {
 				pid, len(serving), n, strings.Join(slices.Compact(names), ", "))
 	}
 	return serving, nil
-}
-
-// threadsOf returns the ids and the names of a process's threads.
-func threadsOf(pid int) (tids []int, names []string, err error) {
-	dir := fmt.Sprintf("/proc/%d/task", pid)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, nil, fmt.Errorf("looking for the threads of process %d: %w", pid, err)
-	}
-	for _, e := range entries {
-		if tid, err := strconv.Atoi(e.Name()); err == nil {
-			tids = append(tids, tid)
-		}
-	}
-	slices.Sort(tids)
-	for _, tid := range tids {
-		name, err := os.ReadFile(filepath.Join(dir, strconv.Itoa(tid), "comm"))
-		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
-			return nil, nil, err
-		}
-		names = append(names, strings.TrimSpace(string(name)))
-	}
-	return tids, names, nil
 }
 
 // scratchPrefix begins the names of scratch directories. The id of the owning process follows.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"mcmw/internal/mctest"
+	"mcmw/lab/kernel"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -62,12 +63,12 @@ func TestThreadsThatServeRequestsAreBoundToProcessorsInTurn(t *testing.T) {
 func TestAllThreadsOfAProcessAreBoundToOneProcessor(t *testing.T) {
 	pid := server(t)
 	require.NoError(t, (&Pinned{pid, runtime.NumCPU(), 0}).pin(), "numbers beyond the last wrap around")
-	tids, _, err := threadsOf(pid)
+	threads, err := kernel.Threads(pid)
 	require.NoError(t, err)
-	assert.Greater(t, len(tids), 3)
+	assert.Greater(t, len(threads), 3)
 	first, _ := processorsOf(t, pid)
-	for _, tid := range tids {
-		cpu, count := processorsOf(t, tid)
+	for _, thread := range threads {
+		cpu, count := processorsOf(t, thread.ID)
 		assert.Equal(t, [2]int{first, 1}, [2]int{cpu, count})
 	}
 	assert.ErrorContains(t, (&Pinned{1<<22 + 1, 0, 0}).pin(), "looking for the threads of process 4194305: ")

@@ -5,6 +5,9 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,7 +30,7 @@ func TestTheCPUTimeOfAProcessIsThatOfAllItsThreads(t *testing.T) {
 	after := own()
 	assert.GreaterOrEqual(t, got, before-2*time.Microsecond, "getrusage truncates to microseconds")
 	// getrusage scales user and system time to the scheduler's total, a moment earlier.
-	assert.LessOrEqual(t, got, after+time.Second/ticksPerSecond)
+	assert.LessOrEqual(t, got, after+10*time.Millisecond)
 
 	_, err = ProcessCPU(1 << 22)
 	assert.ErrorContains(t, err, "CPU time of process 4194304")
@@ -40,13 +43,17 @@ func TestTheCPUTimeOfAProcessIsThatOfAllItsThreads(t *testing.T) {
 }
 
 func TestTheHostsProcessorTimeIsReadByCategory(t *testing.T) {
-	got, err := parseCPU("cpu  100 20 30 4000 5 6 7 8 9 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n")
+	proc := t.TempDir()
+	write := func(text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(proc, "stat"), []byte(text), 0o644))
+	}
+	write("cpu  100 20 30 4000 5 6 7 8 9 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n")
+	got, err := hostCPU(proc)
 	require.NoError(t, err)
 	assert.Equal(t, CPU{User: 1.2, System: 0.3, Idle: 40, IOWait: 0.05, IRQ: 0.06, SoftIRQ: 0.07, Steal: 0.08}, got)
-	for _, broken := range []string{"", "cpu0 1 2 3 4 5 6 7 8", "cpu 1 2 3", "cpu a b c d e f g h"} {
-		_, err := parseCPU(broken)
-		assert.ErrorContains(t, err, "/proc/stat: ", broken)
-	}
+	write("cpu a b c d e f g h")
+	_, err = hostCPU(proc)
+	require.Error(t, err)
 }
 
 // A process that has ended does not run, also if its parent has not waited for it yet.
@@ -66,18 +73,23 @@ func TestTheStartOfAProcessIsKnownUntilItEnds(t *testing.T) {
 }
 
 func TestTheNetworkCountersAreThoseOfAllInterfaces(t *testing.T) {
-	received, sent, err := parseNetwork(`Inter-|   Receive                                                |  Transmit
- face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
-    lo: 1000 1 0 0 0 0 0 0 1000 1 0 0 0 0 0 0
-  eth0:2000 1 0 0 0 0 0 0 30 1 0 0 0 0 0 0
-`)
-	require.NoError(t, err)
-	assert.EqualValues(t, 3000, received)
-	assert.EqualValues(t, 1030, sent)
-	for _, broken := range []string{"lo: 1 2 3", "lo: a 1 0 0 0 0 0 0 1", "lo: 1 1 0 0 0 0 0 0 b"} {
-		_, _, err := parseNetwork(broken)
-		assert.ErrorContains(t, err, "/proc/net/dev: ", broken)
+	read := func() (sum uint64) {
+		for _, counter := range []string{"rx_bytes", "tx_bytes"} {
+			files, err := filepath.Glob("/sys/class/net/*/statistics/" + counter)
+			require.NoError(t, err)
+			for _, file := range files {
+				text, err := os.ReadFile(file)
+				require.NoError(t, err)
+				n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+				require.NoError(t, err)
+				sum += n
+			}
+		}
+		return sum
 	}
-	_, _, err = HostNetwork()
+	before := read()
+	received, sent, err := HostNetwork()
 	require.NoError(t, err)
+	assert.GreaterOrEqual(t, received+sent, before)
+	assert.LessOrEqual(t, received+sent, read())
 }

@@ -1,14 +1,12 @@
 package load
 
 import (
-	"bytes"
 	"cmp"
 	"os"
-	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -239,19 +237,12 @@ func processUsage() Usage {
 	var r unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &r) // it can't fail for this process
 	u := Usage{User: time.Duration(r.Utime.Nano()), System: time.Duration(r.Stime.Nano())}
-	// One file per thread: time on a core and time waiting for one, ns, and the number of slices. Without scheduler
-	// statistics the kernel has no such files, and the waiting time stays 0. Threads that have ended are missing, but
+	// Without scheduler statistics of the kernel the waiting time stays 0. Threads that have ended are missing, but
 	// Go's threads don't end.
-	files, _ := filepath.Glob("/proc/self/task/*/schedstat") // it fails only for a malformed pattern
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		if fields := bytes.Fields(text); len(fields) == 3 {
-			if ns, err := strconv.ParseInt(string(fields[1]), 10, 64); err == nil {
-				u.Waited += time.Duration(ns)
-			}
+	threads, _ := procfs.AllThreads(os.Getpid())
+	for _, t := range threads {
+		if statistics, err := t.Schedstat(); err == nil {
+			u.Waited += time.Duration(statistics.WaitingNanoseconds)
 		}
 	}
 	return u
