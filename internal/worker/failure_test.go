@@ -35,67 +35,6 @@ func store(c *client, key, value string) {
 	c.t.Fatalf("%s could not be stored", key)
 }
 
-func TestKillingAReplicaFailsNoRead(t *testing.T) {
-	m, servers := replicas(t, 3, middleware.Options{RequestOptions: worker.RequestOptions{
-		Sharded: true,
-		Ack:     replica.AckAny,
-	}})
-	c := dial(t, m.Addr())
-	for i := range 100 {
-		c.ask(fmt.Sprintf("set key%d 0 0 1\r\nx\r\n", i), 1)
-	}
-	for round := range 20 {
-		if round == 3 {
-			servers[1].Stop()
-		}
-		for i := range 100 {
-			assert.Equal(t, fmt.Sprintf("VALUE key%d 0 1\r\nx\r\nEND\r\n", i),
-				c.ask(fmt.Sprintf("get key%d\r\n", i), 3))
-		}
-		assert.Equal(t, 13, strings.Count(c.ask("get key1 key2 key3 key4 key5 key6\r\n", 13), "\r\n"))
-		assert.Equal(t, "VA 1\r\nx\r\n", c.ask("mg key7 v\r\n", 2))
-	}
-	awaitState(t, m, 1, backend.Down)
-}
-
-func TestAReadIsTriedOnEveryRemainingReplica(t *testing.T) {
-	m, servers := replicas(t, 3, middleware.Options{
-		Workers:       1,
-		ServerOptions: backend.ServerOptions{FailureLimit: 1_000_000},
-	})
-	c := dial(t, m.Addr())
-	for i := range 10 {
-		c.ask("set key%d 0 0 1\r\nx\r\n", 1, i)
-	}
-	servers[0].Stop()
-	servers[2].Stop()
-	for i := range 60 {
-		assert.Equal(t, fmt.Sprintf("VALUE key%d 0 1\r\nx\r\nEND\r\n", i%10), c.ask("get key%d\r\n", 3, i%10))
-	}
-}
-
-func TestAckDecidesTheAnswerToAWriteThatAReplicaMissedAndAnErrorNamesTheReplica(t *testing.T) {
-	for ack, want := range map[replica.Ack]string{
-		replica.AckAll: "SERVER_ERROR ", replica.AckQuorum: "STORED\r\n",
-		replica.AckAny: "STORED\r\n",
-	} {
-		t.Run(ack.String(), func(t *testing.T) {
-			m, servers := replicas(t, 3, middleware.Options{RequestOptions: worker.RequestOptions{Ack: ack}})
-			c := dial(t, m.Addr())
-			servers[2].Stop()
-			for i := range 10 {
-				reply := c.ask(fmt.Sprintf("set key%d 0 0 1\r\nx\r\n", i), 1)
-				assert.Contains(t, reply, want)
-				if ack == replica.AckAll {
-					assert.Contains(t, reply, servers[2].Addr())
-				}
-				assert.Equal(t, fmt.Sprintf("VALUE key%d 0 1\r\nx\r\nEND\r\n", i),
-					c.ask(fmt.Sprintf("get key%d\r\n", i), 3))
-			}
-		})
-	}
-}
-
 func TestAServerServesNoValueWhoseReplacementItMissed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		options middleware.Options
@@ -175,27 +114,4 @@ func TestAServerThatIsDownFailsAtOnce(t *testing.T) {
 	awaitState(t, m, 0, backend.Up)
 	assert.Equal(t, "END\r\n", c.ask("get k\r\n", 1))
 	assert.NotEmpty(t, before.Health.Why)
-}
-
-func TestAReadThatNoServerAnswersIsAMissIfConfigured(t *testing.T) {
-	m, servers := replicas(t, 2, middleware.Options{RequestOptions: worker.RequestOptions{GetErrorMiss: true}})
-	c := dial(t, m.Addr())
-	c.ask("set k 0 0 1\r\nx\r\n", 1)
-	servers[0].Stop()
-	servers[1].Stop()
-	assert.Equal(t, "END\r\n", c.ask("get k\r\n", 1))
-	assert.Equal(t, "END\r\n", c.ask("get k k2 k3\r\n", 1))
-	assert.Equal(t, "EN\r\nMN\r\n", c.ask("mg k v\r\nmg k v q\r\nmn\r\n", 2))
-	assert.Contains(t, c.ask("set k 0 0 1\r\nx\r\n", 1), "SERVER_ERROR")
-}
-
-func TestRestartingAServerFailsNoRead(t *testing.T) {
-	m, servers := replicas(t, 1, middleware.Options{})
-	c := dial(t, m.Addr())
-	c.ask("set k 0 0 1\r\nx\r\n", 1)
-	for range 5 {
-		servers[0].Restart()
-		assert.Equal(t, "END\r\n", c.ask("get k\r\n", 1))
-		assert.Equal(t, "STORED\r\n", c.ask("set k 0 0 1\r\nx\r\n", 1))
-	}
 }

@@ -192,67 +192,6 @@ func pools(t *testing.T, test func(t *testing.T, o middleware.Options)) {
 	})
 }
 
-func TestACasIsComparedOnceAndCopied(t *testing.T) { pools(t, testCasIsCopied) }
-
-func testCasIsCopied(t *testing.T, o middleware.Options) {
-	m, servers := replicas(t, 3, o)
-	c := dial(t, m.Addr())
-	for i := range 20 {
-		key := fmt.Sprintf("k%d", i)
-		c.ask("set "+key+" 7 0 1\r\na\r\n", 1)
-		head := c.ask("gets "+key+"\r\n", 3)
-		token := strings.Fields(head)[4]
-		assert.Equal(t, "STORED\r\n", c.ask("cas "+key+" 8 0 1 "+token+"\r\nb\r\n", 1))
-		assert.Equal(t, "EXISTS\r\n", c.ask("cas "+key+" 9 0 1 "+token+"\r\nc\r\n", 1))
-		// Later requests of the same batch see its effect on every server.
-		head = c.ask("gets "+key+"\r\n", 3)
-		token = strings.Fields(head)[4]
-		reply := c.ask("cas "+key+" 1 0 1 "+token+" noreply\r\nd\r\n"+strings.Repeat("get "+key+"\r\n", 3), 9)
-		assert.Equal(t, strings.Repeat("VALUE "+key+" 1 1\r\nd\r\nEND\r\n", 3), reply)
-		for _, s := range servers {
-			assert.Equal(t, "d", get(t, s, key))
-		}
-	}
-}
-
-func TestMetaCommandsWorkOverReplicas(t *testing.T) { pools(t, testMetaOverReplicas) }
-
-func testMetaOverReplicas(t *testing.T, o middleware.Options) {
-	m, servers := replicas(t, 3, o)
-	c := dial(t, m.Addr())
-	assert.Equal(t, "HD\r\n", c.ask("ms k 2 T0 F5\r\nab\r\n", 1))
-	assert.Equal(t, "VA 2 f5 kk\r\nab\r\n", c.ask("mg k v f k\r\n", 2))
-	assert.Equal(t, "EN\r\n", c.ask("mg none v\r\n", 1))
-	assert.Equal(t, "HD Oabc\r\n", c.ask("ms k 1 MA Oabc\r\nc\r\n", 1))
-	for _, s := range servers {
-		assert.Equal(t, "abc", get(t, s, "k"))
-	}
-	// Quiet: misses and successful stores have no reply; mn marks the end of the batch.
-	assert.Equal(t, "VA 3\r\nabc\r\nMN\r\n", c.ask("mg none v q\r\nms k2 1 q\r\nx\r\nmd k2 q\r\nmg k v q\r\nmn\r\n", 3))
-	// A conditional store is compared on one server and copied.
-	token := strings.TrimPrefix(strings.TrimSpace(c.ask("mg k c\r\n", 1)), "HD c")
-	assert.Equal(t, "EX\r\n", c.ask("ms k 1 C1\r\nz\r\n", 1))
-	assert.Equal(t, "HD\r\n", c.ask("ms k 1 C"+token+"\r\nz\r\n", 1))
-	for _, s := range servers {
-		assert.Equal(t, "z", get(t, s, "k"))
-	}
-	// Keys in base64 are the same keys.
-	assert.Equal(t, "HD\r\n", c.ask("ms azY= 1 b\r\nw\r\n", 1))
-	for _, s := range servers {
-		assert.Equal(t, "w", get(t, s, "k6"))
-	}
-	// A vivifying mg makes the item everywhere, and one client wins.
-	assert.Contains(t, c.ask("mg viv N30 v\r\n", 2), "W")
-	assert.Contains(t, c.ask("mg viv N30 v\r\n", 2), "Z")
-	assert.Equal(t, "VA 1\r\n1\r\n", c.ask("ma n N0 J1 v\r\n", 2))
-	assert.Equal(t, "VA 1\r\n4\r\n", c.ask("ma n D3 v\r\n", 2))
-	for _, s := range servers {
-		assert.Equal(t, "4", get(t, s, "n"))
-	}
-	assert.Equal(t, "CLIENT_ERROR invalid flag\r\n", c.ask("mg k Z\r\n", 1))
-	assert.Equal(t, "CLIENT_ERROR bad command line format\r\n", c.ask("mg\r\n", 1))
-}
-
 // memcached drops the replies to the requests before a retrieval that it refuses for a long key. Behind the middleware
 // these requests belong to other clients.
 func TestARefusedRetrievalLosesNoReplyOfOtherClients(t *testing.T) {
