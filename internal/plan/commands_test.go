@@ -124,23 +124,6 @@ func TestARefusedRequestThatStillHasAnEffectReachesTheServers(t *testing.T) {
 	assert.True(t, x.Requests[i].Changes())
 }
 
-func TestAFixedAnswerIsGivenWhateverServersReply(t *testing.T) {
-	x := plan(t, setup{})
-	i := x.request("get a")
-	x.Requests[i].Fail("SERVER_ERROR out of memory\r\n")
-	x.lose(0)
-	assert.Equal(t, "SERVER_ERROR out of memory\r\n", x.answer(i))
-	assert.True(t, x.Requests[i].Fixed())
-	result, _ := x.Result(i)
-	assert.Equal(t, stats.ResultServerError, result)
-	x.Requests[i].Fail("EN\r\n")
-	result, _ = x.Result(i)
-	assert.Equal(t, stats.ResultMiss, result)
-	x.Requests[i].Settled, x.Requests[i].Request.Result = true, stats.ResultNotStored
-	result, _ = x.Result(i)
-	assert.Equal(t, stats.ResultNotStored, result)
-}
-
 func TestEachRequestTakesTheLocksThatKeepReplicasEqual(t *testing.T) {
 	x := plan(t, setup{})
 	for line, want := range map[string]LockKind{
@@ -362,18 +345,6 @@ func TestAValueThatIsTooLargeIsAnErrorInPlaceOfTheReply(t *testing.T) {
 	}
 }
 
-func TestAReplyToAnAbandonedCallIsIgnored(t *testing.T) {
-	x := plan(t, setup{})
-	i := x.request("get a")
-	x.lose(0)
-	x.next()
-	x.reply(1, "END\r\n")
-	assert.True(t, x.feed(0, "VALUE a 0 1\r\nx\r\nEND\r\n"))
-	assert.Equal(t, "END\r\n", x.answer(i))
-	result, _ := x.Result(i)
-	assert.Equal(t, stats.ResultMiss, result)
-}
-
 func TestPlanningAllocatesNothing(t *testing.T) {
 	planningAllocatesNothing(t, plan(t, setup{options: Options{Sharded: true}}))
 
@@ -503,41 +474,6 @@ func TestEachRequestGetsALaneOfAServerThatItNeeds(t *testing.T) {
 	primary, err := route.New(router.Servers(), route.Options{Replicas: 2, Read: route.ReadPrimary})
 	require.NoError(t, err)
 	assert.Equal(t, []int{ReadLane(1)}, lanes(NewLaneChooser(primary, nil, unversioned), "get "+k))
-}
-
-func TestTheResultOfARequestDependsOnItsAnswer(t *testing.T) {
-	for line, ends := range map[string]map[string]stats.Result{
-		"get a": {
-			"END\r\n": stats.ResultMiss, "VALUE a 0 0\r\n\r\nEND\r\n": stats.ResultOK,
-			"ERROR\r\n": stats.ResultClientError,
-		},
-		"mg a v": {
-			"EN\r\n": stats.ResultMiss, "VA 0\r\n\r\n": stats.ResultOK,
-			"SERVER_ERROR x\r\n": stats.ResultServerError,
-		},
-		"ms a 0\r\n": {"HD\r\n": stats.ResultOK, "NS\r\n": stats.ResultNotStored},
-		"set a 0 0 0\r\n": {
-			"STORED\r\n": stats.ResultOK, "NOT_STORED\r\n": stats.ResultNotStored,
-			"CLIENT_ERROR x\r\n": stats.ResultClientError,
-		},
-		"incr a 1": {"5\r\n": stats.ResultOK, "NOT_FOUND\r\n": stats.ResultNotStored},
-	} {
-		for reply, want := range ends {
-			x := plan(t, setup{servers: 1})
-			i := x.request(line)
-			x.reply(0, reply)
-			result, _ := x.Result(i)
-			assert.Equal(t, want, result, "%s: %q", line, reply)
-			assert.Equal(t, reply, x.answer(i))
-		}
-	}
-	x := plan(t, setup{})
-	result, _ := x.Result(x.request("nonsense"))
-	assert.Equal(t, stats.ResultClientError, result)
-	i := x.request("get a")
-	x.Requests[i].Fail("quiet")
-	result, _ = x.Result(i)
-	assert.Equal(t, stats.ResultOK, result)
 }
 
 func TestADeletionThatMostReplicasFailIsAnErrorWithoutRepair(t *testing.T) {

@@ -220,14 +220,6 @@ func TestAReadThatNoServerAnswersFailsOrIsAMiss(t *testing.T) {
 	}
 }
 
-func TestAFailedReadIsNotRepeatedIfNoTimeIsLeft(t *testing.T) {
-	x := plan(t, setup{})
-	i := x.request("get a")
-	require.True(t, x.NoAnswer(0, []byte("SERVER_ERROR s0: late\r\n"), false))
-	assert.True(t, x.Requests[i].Failed())
-	assert.False(t, x.End(i, false))
-}
-
 func TestWithOneReplicaAReadIsRepeatedOnlyIfTheConnectionWasLost(t *testing.T) {
 	for _, lost := range []bool{true, false} {
 		x := plan(t, setup{servers: 1})
@@ -250,38 +242,6 @@ func TestAReadThatShowsACasGoesToTheFirstServerThatMayBeRead(t *testing.T) {
 	x.Servers[0].Readable, x.Servers[1].Readable = false, false
 	x.request("gets " + k)
 	assert.Equal(t, []string{"2: gets " + k}, x.calls(), "the worker refuses it")
-}
-
-func TestReadsAvoidSuspectsAndServersThatMissedWrites(t *testing.T) {
-	x := plan(t, setup{})
-	x.Servers[0].Suspect, x.Servers[1].Readable = true, false
-	for range 4 {
-		x.Part()
-		x.request("get a")
-		assert.Equal(t, []string{"2: get a"}, x.calls())
-	}
-	x.Servers[2].Readable = false
-	x.Part()
-	x.request("get a")
-	assert.Equal(t, []string{"0: get a"}, x.calls(), "a suspect if there is no other")
-	x.Servers[0].Readable = false
-	x.Part()
-	x.request("mg a v")
-	assert.Len(t, x.calls(), 1, "any server; the worker refuses it")
-}
-
-func TestAPartReadsFromOneServerAndTheNextFromAnother(t *testing.T) {
-	x := plan(t, setup{})
-	var servers []string
-	for range 3 {
-		x.Part()
-		x.request("get a")
-		x.request("get b")
-		calls := x.calls()
-		assert.Equal(t, calls[0][:1], calls[1][:1])
-		servers = append(servers, calls[0][:1])
-	}
-	assert.ElementsMatch(t, []string{"0", "1", "2"}, servers)
 }
 
 func TestReadsGoHomeOrToTheLeastBusy(t *testing.T) {
@@ -373,32 +333,6 @@ func TestAShardedMultiGetIsSplitEvenlyAndAnsweredInOrder(t *testing.T) {
 	assert.Len(t, x.calls(), 2, "any servers; the worker refuses it")
 }
 
-func TestKeysOfSeveralServersAreMergedInTheOrderOfTheRequest(t *testing.T) {
-	x := plan(t, setup{servers: 2, replicas: 1})
-	a, b, c, d := x.key(0, 0), x.key(0, 1), x.key(1, 0), x.key(1, 1)
-	i := x.request("get " + strings.Join([]string{a, b, c, d}, " "))
-	require.Equal(t, []string{"0: get " + a + " " + c, "1: get " + b + " " + d}, x.calls())
-	value := func(key string) string { return "VALUE " + key + " 0 1\r\nx\r\n" }
-	x.reply(1, value(d)+"END\r\n")
-	x.reply(0, value(a)+value(c)+"END\r\n")
-	assert.Equal(t, value(a)+value(c)+value(d)+"END\r\n", x.answer(i))
-
-	i = x.request("gets " + a + " " + c)
-	assert.Equal(t, []string{"0: gets " + a + " " + c}, x.calls(), "as the client sent it, if one server has all keys")
-	x.reply(2, "SERVER_ERROR busy\r\n")
-	assert.Equal(t, "SERVER_ERROR busy\r\n", x.answer(i))
-	result, _ := x.Result(i)
-	assert.Equal(t, stats.ResultServerError, result)
-
-	i = x.request("get " + a + " " + b)
-	x.reply(3, value(a)+"END\r\n")
-	x.lose(4)
-	x.next()
-	x.reply(5, value(a)+"END\r\n")
-	x.lose(6)
-	assert.Equal(t, value(a)+"SERVER_ERROR s1: gone\r\n", x.answer(i), "never silently a miss")
-}
-
 // A server that stalls may reply after others were asked in its place.
 func TestALateReplyToAGetThatOthersHaveAnsweredIsDropped(t *testing.T) {
 	x := plan(t, setup{replicas: 2, read: route.ReadPrimary})
@@ -418,30 +352,6 @@ func TestALateReplyToAGetThatOthersHaveAnsweredIsDropped(t *testing.T) {
 		x.reply(n, reply+"END\r\n")
 	}
 	assert.Equal(t, value(a, "3")+value(b, "3")+"END\r\n", x.answer(i))
-}
-
-// A worker continues with a server that stalls in the middle of its reply after others have answered.
-func TestValuesAreMergedAlthoughRepliesArriveInInterleavedParts(t *testing.T) {
-	x := plan(t, setup{servers: 2, replicas: 1})
-	a, b, c, d := x.key(0, 0), x.key(0, 1), x.key(1, 0), x.key(1, 1)
-	i := x.request("get " + strings.Join([]string{a, b, c, d}, " "))
-	value := func(key string) string { return "VALUE " + key + " 0 1\r\n" + key[1:2] + "\r\n" }
-	replies := []string{value(a) + value(c) + "END\r\n", value(b) + value(d) + "END\r\n"}
-	at := []int{0, 0}
-	for k := range 6 {
-		n := k % 2
-		var rep protocol.Reply
-		rest := []byte(replies[n][at[n]:])
-		size, _, err := protocol.DecodeReply(rest, &rep)
-		require.NoError(t, err)
-		last, _, ok := x.Element(int32(n), &rep, rest[:size], at[n], at[n]+size)
-		require.True(t, ok)
-		at[n] += size
-		if last && x.Done(int32(n), rep.Kind, []byte(replies[n])) {
-			x.settle(i)
-		}
-	}
-	assert.Equal(t, value(a)+value(b)+value(c)+value(d)+"END\r\n", x.answer(i))
 }
 
 func TestTheElementsOfAReplyMustFitItsRequest(t *testing.T) {

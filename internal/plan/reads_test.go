@@ -12,11 +12,8 @@ import (
 	"mcmw/internal/route"
 )
 
-// The servers of newSplit: those of main, of copy, from which the keys of main are read, and of the gutters of both.
-var (
-	mainServers, copyServers  = []int{0, 1}, []int{2, 3}
-	mainsGutter, copiesGutter = 4, 5
-)
+// The servers of the pools main and copy of newSplit.
+var mainServers, copyServers = []int{0, 1}, []int{2, 3}
 
 // newSplit returns a router whose keys are read from the pool copy, except for keys that begin with m:.
 func newSplit(t testing.TB) *route.Router {
@@ -79,44 +76,6 @@ func TestOnlyReadsGoToThePoolForReads(t *testing.T) {
 	require.Equal(t, "get m:1 m:2\r\n", inMain)
 	require.Contains(t, []string{"get k l\r\n", "get k\r\nget l\r\n", "get l\r\nget k\r\n"}, inCopy)
 	require.Len(t, sentTo(drive(t, newSplit(t), replica.AckAll, nil), "flush_all\r\n"), 6, "all servers of all pools")
-}
-
-func TestEachOfTwoPoolsOfAKeyHasItsOwnGutter(t *testing.T) {
-	away := func(servers ...int) *driver {
-		d := drive(t, newSplit(t), replica.AckLive, nil)
-		for _, s := range servers {
-			d.planner.Servers[s] = plan.Server{Away: true, Open: true}
-		}
-		return d
-	}
-	servers := func(sent map[int]string) (list []int) {
-		for s := range sent {
-			list = append(list, s)
-		}
-		return list
-	}
-	require.ElementsMatch(t, append([]int{mainsGutter}, mainServers...),
-		servers(sentTo(away(mainServers...), "set k 0 0 1\r\nx\r\n")), "it is deleted on the servers of main")
-	require.Subset(t, copyServers, servers(sentTo(away(mainServers...), "get k\r\n")))
-	require.Equal(t, []int{copiesGutter}, servers(sentTo(away(copyServers...), "get k\r\n")))
-	require.ElementsMatch(t, mainServers, servers(sentTo(away(copyServers...), "set k 0 0 1\r\nx\r\n")))
-	require.Equal(t, []int{mainsGutter}, servers(sentTo(away(mainServers...), "gets k\r\n")))
-}
-
-func TestARequestIsTroubledOnlyByServersOfThePoolThatItGoesTo(t *testing.T) {
-	d := drive(t, newSplit(t), replica.AckAll, nil)
-	for _, s := range mainServers {
-		d.planner.Servers[s].Suspect = true
-	}
-	for command, troubled := range map[string]bool{
-		"get k\r\n": false, "get k l\r\n": false, "get k m:1\r\n": true,
-		"gets k l\r\n": true, "set k 0 0 1\r\nx\r\n": true,
-	} {
-		r := d.decode(command)
-		i := d.planner.Add(&r)
-		require.Equal(t, troubled, d.planner.Troubled(i) >= 0, command)
-		d.planner.DropLast()
-	}
 }
 
 func TestEachRequestWaitsInALaneOfThePoolThatItGoesTo(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mcmw/internal/replica"
 	"mcmw/internal/stats"
 )
 
@@ -46,36 +45,12 @@ func TestAWriteWithLaterWritesOfItsKeyUnderWayIsRepairedEverywhere(t *testing.T)
 	assert.Len(t, x.next(), 3)
 }
 
-func TestAReplicaThatDidNotAnswerIsNotRepairedButCountsAsHavingMissedTheKey(t *testing.T) {
-	x := plan(t, setup{options: Options{Pools: []Pool{{Ack: replica.AckQuorum}}}})
-	i := x.request("set a 0 0 1\r\nx")
-	x.reply(0, "STORED\r\n")
-	x.lose(1)
-	x.reply(2, "STORED\r\n")
-	assert.Equal(t, "STORED\r\n", x.answer(i))
-	assert.Empty(t, x.Repairs(i))
-	assert.True(t, x.Writes(1))
-	assert.Equal(t, []string{"a"}, missed(x, 1))
-}
-
 // missed returns the keys of which the server of call n may hold an old value; "*" stands for all keys.
 func missed(x *script, n int) (keys []string) {
 	if x.Missed(int32(n), func(key []byte) { keys = append(keys, string(key)) }) {
 		keys = append(keys, "*")
 	}
 	return keys
-}
-
-func TestAServerMissesTheKeysThatItsCallWouldHaveChanged(t *testing.T) {
-	x := plan(t, setup{servers: 1})
-	for line, want := range map[string][]string{
-		"get a b": nil, "mg a v": nil, "gat 0 a b": {"a", "b"}, "set a 0 0 1\r\nx": {"a"}, "mg a T0": {"a"},
-		"md aGkgaG8= b": {"hi ho"}, "flush_all": {"*"},
-		"version": nil,
-	} {
-		x.request(line)
-		assert.Equal(t, want, missed(x, len(x.Calls)-1), line)
-	}
 }
 
 func TestACasIsComparedOnTheFirstServerAndCopiedToTheOthers(t *testing.T) {
@@ -120,17 +95,6 @@ func TestACasIsComparedOnTheFirstServerAndCopiedToTheOthers(t *testing.T) {
 	}
 }
 
-func TestARefusedOrLostCasIsNotCopied(t *testing.T) {
-	x := plan(t, setup{})
-	i := x.request("cas a 0 0 1 7\r\nx")
-	x.reply(0, "EXISTS\r\n")
-	assert.Equal(t, "EXISTS\r\n", x.answer(i))
-	i = x.request("cas a 0 0 1 7\r\nx")
-	x.lose(1)
-	assert.Contains(t, x.answer(i), "gone")
-	assert.Empty(t, x.Repairs(i))
-}
-
 func TestADeletionIsAnsweredByAReplicaThatHadTheKey(t *testing.T) {
 	for line, replies := range map[string][3]string{
 		"delete a": {"NOT_FOUND\r\n", "DELETED\r\n", "NOT_FOUND\r\n"}, "md a": {"NF\r\n", "HD\r\n", "NF\r\n"},
@@ -147,44 +111,6 @@ func TestADeletionIsAnsweredByAReplicaThatHadTheKey(t *testing.T) {
 		}
 		assert.Equal(t, replies[0], x.answer(i))
 	}
-}
-
-func TestQuietMetaCommandsAreFollowedByAnMnOrSentWithoutTheQuietFlag(t *testing.T) {
-	x := plan(t, setup{})
-	i := x.request("mg a v q")
-	assert.Equal(t, []string{"0: mg a v q mn"}, x.calls())
-	x.reply(0, "MN\r\n")
-	assert.Empty(t, x.answer(i))
-	i = x.request("mg a v q")
-	x.calls()
-	x.reply(1, "VA 1\r\nx\r\nMN\r\n")
-	assert.Equal(t, "VA 1\r\nx\r\n", x.answer(i))
-
-	i = x.request("ms a 1 q\r\nx")
-	assert.Equal(t, ": ms a 1 x", x.calls()[0][1:])
-	for n := range 3 {
-		x.reply(2+n, "HD\r\n")
-	}
-	assert.Empty(t, x.answer(i))
-	i = x.request("ms a 1 MA q\r\nx")
-	for n := range 3 {
-		x.reply(5+n, "NS\r\n")
-	}
-	assert.Equal(t, "NS\r\n", x.answer(i))
-	result, _ := x.Result(i)
-	assert.Equal(t, stats.ResultNotStored, result)
-}
-
-func TestAllReplicasMustAgreeOnTheWinnerOfAnItem(t *testing.T) {
-	x := plan(t, setup{options: Options{Pools: []Pool{{Ack: replica.AckQuorum}}}})
-	i := x.request("mg a N30 v")
-	x.reply(0, "VA 0 W\r\n\r\n")
-	x.reply(1, "VA 0 W\r\n\r\n")
-	x.reply(2, "VA 0 Z\r\n\r\n")
-	assert.Equal(t, []int32{x.Calls[2].Server}, x.Repairs(i))
-	x.next()
-	x.reply(3, "DELETED\r\n")
-	assert.Equal(t, "VA 0 W\r\n\r\n", x.answer(i))
 }
 
 func TestAGatReadsTheFirstServerAndTouchesTheOtherCopies(t *testing.T) {
