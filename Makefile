@@ -163,7 +163,7 @@ lab-paper: ## run short forms of the 2018 report's experiments on emulated machi
 lab-paper-delays: ## run the two 2^3 designs of the 2018 report with other network delays (as root, after lab-paper; about 25 minutes; continues after an interruption)
 	@$(MAKE) --no-print-directory build
 	@for delay in 0.4ms 0.6ms 0.75ms; do \
-		bin/mcmwlab run lab/experiments/kuechler/*-factorial-*.yaml --quick --delay $$delay --out-dir results/paper --resume || exit $$?; \
+		bin/mcmwlab run lab/experiments/kuechler/*-factorial-*.yaml --quick --set testbed.delay=$$delay --out-dir results/paper/$$delay --resume || exit $$?; \
 	done
 	bin/mcmwlab report --paper kuechler results/paper --out results/paper-report
 

@@ -250,53 +250,6 @@ func (d *decoder) quicken(root *yaml.Node) *yaml.Node {
 	return overlay(root, profile)
 }
 
-// overlay returns base with the keys of top added. If both have a key, mappings are merged and other values replaced.
-// Keys of top also remove those that they replace (see insteadOf).
-func overlay(base, top *yaml.Node) *yaml.Node {
-	merged := *base
-	merged.Content = slices.Clone(base.Content)
-	for i := 0; i < len(top.Content); i += 2 {
-		key, value := top.Content[i], userinput.Resolve(top.Content[i+1])
-		if old := child(&merged, key.Value); old != nil && old.Kind == yaml.MappingNode &&
-			value.Kind == yaml.MappingNode {
-			value = overlay(old, value)
-		}
-		for _, other := range insteadOf[key.Value] {
-			without(&merged, other)
-		}
-		if at := slices.IndexFunc(merged.Content, func(n *yaml.Node) bool { return n.Value == key.Value }); at >= 0 &&
-			at%2 == 0 {
-			merged.Content[at+1] = value
-		} else {
-			merged.Content = append(merged.Content, key, value)
-		}
-	}
-	return &merged
-}
-
-// without removes a key from a mapping.
-func without(m *yaml.Node, key string) {
-	for i := 0; i < len(m.Content); i += 2 {
-		if m.Content[i].Value == key {
-			m.Content = slices.Delete(slices.Clone(m.Content), i, i+2)
-			return
-		}
-	}
-}
-
-// insteadOf maps a key of the quick profile to the other keys that it replaces.
-var insteadOf = map[string][]string{"repetitions": {"stop"}, "stop": {"repetitions"}, "points": {"factors", "fraction"}}
-
-// child returns the value of a key of a mapping; nil if there is none.
-func child(n *yaml.Node, key string) *yaml.Node {
-	for i := 0; i < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return userinput.Resolve(n.Content[i+1])
-		}
-	}
-	return nil
-}
-
 func (d *decoder) testbed(n *yaml.Node, key string, e *Experiment) {
 	if n.Kind == yaml.ScalarNode {
 		e.Testbed = d.word(n, key, testbeds)

@@ -6,12 +6,9 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
-
-	"mcmw/internal/userinput"
 )
 
 // The kinds of testbeds.
@@ -41,22 +38,6 @@ const (
 	// maxDilation makes a minute take nearly two hours.
 	maxDilation = 100
 )
-
-// On moves the experiment to a kind of testbed, as if its file had only that kind and no settings of the testbed. If it
-// is the file's kind, nothing changes.
-func (e *Experiment) On(kind string) error {
-	if kind == e.Testbed {
-		return nil
-	}
-	if !slices.Contains(testbeds, kind) {
-		return fmt.Errorf("testbed %q; expected one of %s%s", kind, strings.Join(testbeds, ", "),
-			userinput.DidYouMean(kind, testbeds))
-	}
-	e.Testbed, e.CPUs, e.Machines, e.Delay, e.Dilation = kind, nil, nil, 0, 1
-	e.Inventory, e.Kubernetes = "", Kubernetes{Chart: DefaultChart}
-	e.completeMachines()
-	return e.checkSystems()
-}
 
 // completeMachines adds the default machines for the roles that a file for the testbed vm leaves out.
 func (e *Experiment) completeMachines() {

@@ -429,12 +429,13 @@ func TestInvalidLevelsAreNotReportedAsDuplicates(t *testing.T) {
 }
 
 func TestACaseIsAGroupOfSettingsAndASystemCanHaveAnotherBinary(t *testing.T) {
-	e, err := Parse("exp.yaml", []byte(`name: a
+	const text = `name: a
 systems: {before: {binary: /tmp/before, flags: --procs=1 --depth=2}, proxy: {binary: /opt/memcached}}
 cases: {few: {clients: 1, value_size: 9}, many keys: {keys_per_get: 10, clients: 4}}
 factors: {case: [few, many keys], system: [direct, proxy, before]}
 constants: {value_size: 100, workers: default}
-`), false)
+`
+	e, err := Parse("exp.yaml", []byte(text), false)
 	require.NoError(t, err)
 	require.Equal(t, SystemKind{Kind: Mcmw, Binary: "/tmp/before", Flags: []string{"--procs=1", "--depth=2"}},
 		e.Systems["before"])
@@ -449,7 +450,8 @@ constants: {value_size: 100, workers: default}
 		e.Points[5].Values[ValueSize], e.Points[5].Values[KeysPerGet], e.Points[5].Values[Clients],
 		e.Points[5].Values[Workers],
 	})
-	require.Error(t, e.On(SSHTestbed), "the testbed ssh doesn't support other systems")
+	_, err = Parse("exp.yaml", []byte(text), false, "testbed=ssh")
+	require.Error(t, err, "the testbed ssh doesn't support other systems")
 }
 
 func TestSettingsAreChangedInAFileAndInItsQuickProfile(t *testing.T) {

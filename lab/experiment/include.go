@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -92,6 +93,70 @@ func move(n *yaml.Node, lines int, moved map[*yaml.Node]bool) {
 	for _, c := range append(n.Content, n.Alias) {
 		move(c, lines, moved)
 	}
+}
+
+// overlay returns base with the keys of top added. If both have a key, mappings are merged and other values replaced.
+// Keys of top also remove those that they replace (see insteadOf).
+func overlay(base, top *yaml.Node) *yaml.Node {
+	merged := *base
+	merged.Content = slices.Clone(base.Content)
+	for i := 0; i < len(top.Content); i += 2 {
+		key, value := top.Content[i], userinput.Resolve(top.Content[i+1])
+		switch old := child(&merged, key.Value); {
+		case old != nil && key.Value == "testbed":
+			value = overlayTestbed(old, value)
+		case old != nil && old.Kind == yaml.MappingNode && value.Kind == yaml.MappingNode:
+			value = overlay(old, value)
+		}
+		for _, other := range insteadOf[key.Value] {
+			without(&merged, other)
+		}
+		if at := slices.IndexFunc(merged.Content, func(n *yaml.Node) bool { return n.Value == key.Value }); at >= 0 &&
+			at%2 == 0 {
+			merged.Content[at+1] = value
+		} else {
+			merged.Content = append(merged.Content, key, value)
+		}
+	}
+	return &merged
+}
+
+// overlayTestbed returns a testbed with the settings of top; one of another kind keeps none of its own.
+func overlayTestbed(base, top *yaml.Node) *yaml.Node {
+	for _, n := range []**yaml.Node{&base, &top} {
+		if (*n).Kind == yaml.ScalarNode {
+			*n = entry("kind", *n)
+		}
+	}
+	kind := value(top, "kind")
+	if base.Kind == yaml.MappingNode && top.Kind == yaml.MappingNode &&
+		(kind == "" || kind == cmp.Or(value(base, "kind"), LocalTestbed)) {
+		return overlay(base, top)
+	}
+	return top
+}
+
+// without removes a key from a mapping.
+func without(m *yaml.Node, key string) {
+	for i := 0; i < len(m.Content); i += 2 {
+		if m.Content[i].Value == key {
+			m.Content = slices.Delete(slices.Clone(m.Content), i, i+2)
+			return
+		}
+	}
+}
+
+// insteadOf maps a key of the quick profile to the other keys that it replaces.
+var insteadOf = map[string][]string{"repetitions": {"stop"}, "stop": {"repetitions"}, "points": {"factors", "fraction"}}
+
+// child returns the value of a key of a mapping; nil if there is none.
+func child(n *yaml.Node, key string) *yaml.Node {
+	for i := 0; i < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return userinput.Resolve(n.Content[i+1])
+		}
+	}
+	return nil
 }
 
 // change returns a file's content, unless it is nil, with changed settings; the quick profile is changed, too. A

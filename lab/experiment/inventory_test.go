@@ -90,8 +90,6 @@ func TestKeysOfAnotherTestbedAreRefused(t *testing.T) {
 		Chart: DefaultChart, Values: []string{"a.yaml", "b.yaml"}, Context: "test",
 		Namespace: "lab-1",
 	}, e.Kubernetes)
-	require.NoError(t, e.On(SSHTestbed))
-	assert.Empty(t, e.Kubernetes.Values, "as if the file had only that kind of testbed")
 	for testbed, want := range map[string]string{
 		"{inventory: hosts.yaml}": "f:2: testbed.inventory: only testbeds of the kind ssh have it, " +
 			"this one is of the kind local",

@@ -48,16 +48,35 @@ func TestRolesWithoutMachinesGetThoseOfTheReport(t *testing.T) {
 }
 
 func TestAnExperimentCanMoveToAnotherTestbed(t *testing.T) {
-	e := parse(t, "name: moved\ntestbed: {cpus: {load: [0]}}\n")
-	require.NoError(t, e.On("vm"))
-	assert.Equal(t, defaultMachines, e.Machines)
-	assert.Nil(t, e.CPUs)
-	require.NoError(t, e.On("local"))
-	assert.Nil(t, e.Machines)
-	assert.InDelta(t, 1, e.Dilation, 0)
-
-	own := parse(t, "name: own\ntestbed: {kind: vm, delay: 1ms}\n")
-	require.NoError(t, own.On("vm"))
-	assert.Equal(t, time.Millisecond, own.Delay, "it stays where it is")
-	assert.EqualError(t, own.On("moon"), `testbed "moon"; expected one of local, vm, ssh, kubernetes`)
+	for _, test := range []struct {
+		testbed, set string
+		want         Experiment
+	}{
+		{"{cpus: {load: [0]}}", "testbed=vm", Experiment{Testbed: "vm", Machines: defaultMachines}},
+		{"{cpus: {load: [0]}}", "testbed=local", Experiment{Testbed: "local", CPUs: map[string][]int{"load": {0}}}},
+		{"{kind: vm, delay: 1ms}", "testbed=local", Experiment{Testbed: "local"}},
+		{
+			"{kind: vm, delay: 1ms}", "testbed=vm",
+			Experiment{Testbed: "vm", Machines: defaultMachines, Delay: time.Millisecond},
+		},
+		{"vm", "testbed.delay=2ms", Experiment{Testbed: "vm", Machines: defaultMachines, Delay: 2 * time.Millisecond}},
+		{
+			"{kind: vm, delay: 1ms}", "testbed={kind: ssh, inventory: hosts.yaml}",
+			Experiment{Testbed: "ssh", Inventory: "hosts.yaml"},
+		},
+	} {
+		e, err := Parse("e.yaml", []byte("name: moved\ntestbed: "+test.testbed+"\n"), false, test.set)
+		require.NoError(t, err, test.set)
+		assert.Equal(t, test.want, Experiment{
+			Testbed: e.Testbed, Machines: e.Machines, CPUs: e.CPUs, Delay: e.Delay, Inventory: e.Inventory,
+		}, "%s %s", test.testbed, test.set)
+	}
+	for set, want := range map[string]string{
+		"testbed=moon": `e.yaml: testbed: "moon"; expected one of local, vm, ssh, kubernetes`,
+		"testbed.delay=0.4ms": "e.yaml: testbed.delay: only testbeds of the kind vm have it, " +
+			"this one is of the kind local",
+	} {
+		_, err := Parse("e.yaml", []byte("name: own\n"), false, set)
+		assert.EqualError(t, err, want)
+	}
 }

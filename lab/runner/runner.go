@@ -192,9 +192,6 @@ func (r *runner) readRecord(ctx context.Context) error {
 	case !slices.Equal(m.Set, r.Experiment.Set):
 		return fmt.Errorf("%s: it was begun with other settings (--set %s); use the same settings", r.Dir,
 			cmp.Or(strings.Join(m.Set, " --set "), "missing"))
-	case r.Resume && m.Testbed != r.Experiment.Testbed:
-		return fmt.Errorf("%s: it was begun on the testbed %s, not %s; use the same testbed", r.Dir, m.Testbed,
-			r.Experiment.Testbed)
 	case r.Resume && slices.Contains(m.Command, "--quick") != r.Quick:
 		return fmt.Errorf("%s: it was begun with another setting of --quick; use the same setting", r.Dir)
 	}

@@ -38,7 +38,8 @@ func reads(t *testing.T, dir string) []string {
 	path := filepath.Join(t.TempDir(), "reads.yaml")
 	here := fmt.Sprintf("testbed: {kind: kubernetes, chart: %s}\n", chart())
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), testbed, here, 1)), 0o644))
-	return []string{"run", path, "--values", filepath.Join(root, "test/cluster/values.yaml"), "--out", dir}
+	values := "testbed.values=[" + filepath.Join(root, "test/cluster/values.yaml") + "]"
+	return []string{"run", path, "--set", values, "--out", dir}
 }
 
 // labNamespaces returns the namespaces that labs have created.

@@ -136,15 +136,14 @@ func measureMachines(cmd *cobra.Command, files []string, quick bool, bulk time.D
 	if bulk < minBulk || bulk > maxBulk {
 		return p, usageError{fmt.Errorf("--bulk %v: expected %v to %v", bulk, minBulk, maxBulk)}
 	}
-	e := &experiment.Experiment{Dilation: 1}
+	set := "testbed=" + experiment.VMTestbed
+	e, err := experiment.Parse("", []byte("name: machines"), false, set)
 	if len(files) > 1 {
-		return p, usageError{fmt.Errorf("--machines: expected at most one experiment file, got %q", files)}
+		err = usageError{fmt.Errorf("--machines: expected at most one experiment file, got %q", files)}
 	} else if len(files) == 1 {
-		if e, err = readExperiment(files[0], nil, quick); err != nil {
-			return p, err
-		}
+		e, err = readExperiment(files[0], []string{set}, quick)
 	}
-	if err := e.On(experiment.VMTestbed); err != nil {
+	if err != nil {
 		return p, err
 	}
 	program, err := os.Executable()

@@ -160,7 +160,10 @@ var earlierFlags = map[string]string{
 	"load key-zipf-exp": "--key-pattern ZEXPONENT:...", "load csv-out-file": "--out-file FILE.csv",
 	"load hdr-file-prefix": "--out-file hdr:PREFIX", "load memtier": "--driver memtier=PATH",
 	"mcmw": "--program mcmw=PATH", "memcached": "--program memcached=PATH", "redis": "--program redis=PATH",
-	"proxy-binary":       "--program proxy=PATH",
+	"proxy-binary": "--program proxy=PATH",
+	"run testbed":  "--set testbed=KIND", "run inventory": "--set 'testbed={kind: ssh, inventory: FILE}'",
+	"run values":         "--set 'testbed={kind: kubernetes, values: [FILE]}'",
+	"run delay":          "--set testbed.delay=TIME, with an --out-dir for each",
 	"factorial log-base": "--model multiplicative:BASE", "factorial anova": "--model anova",
 }
 

@@ -381,6 +381,8 @@ func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
 		"load --rate fast/connection":   `--rate: rate "fast": "fast" is not a number`,
 		"load --rate-limiting 5":        "--rate-limiting is now --rate N/connection",
 		"load -S /tmp/s":                "--S is now --target unix:PATH",
+		"run a.yaml --testbed vm":       "--testbed is now --set testbed=KIND",
+		"run a.yaml --inventory hosts":  "--inventory is now --set 'testbed={kind: ssh, inventory: FILE}'",
 		"load --rate 5 --arrivals late": `--arrivals "late": expected even or poisson`,
 		"load --arrivals poisson":       "expected --rate, too",
 		"load --rate 5 --think-time 1":  "think times are for closed loops",

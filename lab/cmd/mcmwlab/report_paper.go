@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,24 +101,18 @@ func (f *reportFlags) checkPaper() error {
 // recordsIn replaces each directory that is not a record by the records in it.
 func recordsIn(dirs []string) (records []string, err error) {
 	for _, dir := range dirs {
-		if record.Is(dir) {
-			records = append(records, dir)
-			continue
+		before := len(records)
+		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			if err == nil && record.Is(path) {
+				records, err = append(records, path), fs.SkipDir
+			}
+			return err
+		})
+		if err == nil && len(records) == before {
+			err = errors.New("there is no record in it")
 		}
-		entries, err := os.ReadDir(dir)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("%s: expected a record, or a directory of records: %w", dir, err)}
-		}
-		before := len(records)
-		for _, entry := range entries {
-			if path := filepath.Join(dir, entry.Name()); record.Is(path) {
-				records = append(records, path)
-			}
-		}
-		if len(records) == before {
-			return nil,
-				usageError{fmt.Errorf("%s: expected a record, or a directory of records: there is no record in it",
-					dir)}
 		}
 	}
 	return records, nil

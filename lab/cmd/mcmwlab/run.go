@@ -29,17 +29,13 @@ import (
 )
 
 type runFlags struct {
-	out       string
-	outDir    string
-	resume    bool
-	quick     bool
-	quiet     bool
-	paths     map[string]string // paths by name
-	testbed   string
-	inventory string
-	values    []string
-	set       []string
-	delay     time.Duration
+	out    string
+	outDir string
+	resume bool
+	quick  bool
+	quiet  bool
+	paths  map[string]string // paths by name
+	set    []string
 }
 
 func newRunCommand(args []string, stderr io.Writer) *cobra.Command {
@@ -57,7 +53,7 @@ Several experiments are run one after the other, each with its own record in --o
 After failed runs of one experiment the next one is run.`,
 		Example: `  mcmwlab run lab/experiments/quick.yaml
   mcmwlab run lab/experiments/sweep.yaml --quick --out results/sweep-quick
-  mcmwlab run lab/experiments/sweep.yaml --testbed vm
+  mcmwlab run lab/experiments/sweep.yaml --set testbed=vm
   mcmwlab run lab/experiments/sweep.yaml --resume
   mcmwlab run lab/experiments/performance/connections.yaml --set 'factors.clients=[8, 80]' --set repetitions=5
   mcmwlab run lab/experiments/scaling/*.yaml --quick --out-dir results/scaling`,
@@ -74,18 +70,9 @@ After failed runs of one experiment the next one is run.`,
 	flags.BoolVar(&f.resume, "resume", false, "continue the existing record")
 	flags.BoolVar(&f.quick, "quick", false, "use the file's quick profile")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
-	flags.StringVar(&f.testbed, "testbed", "",
-		"testbed to use instead of the file's: local, vm, ssh or kubernetes (docs/testbeds.md)")
 	flags.StringToStringVar(&f.paths, "program", nil,
 		"NAME=PATH: path of mcmw (default: that in the directory of this program), or of memcached or redis (default: "+
 			"memcached and redis-server in PATH); repeatable")
-	flags.StringVar(&f.inventory, "inventory", "",
-		"run on the testbed ssh, on the hosts of this inventory (docs/testbeds.md)")
-	flags.StringArrayVar(&f.values, "values", nil,
-		"run on the testbed kubernetes, with this file of values for the chart; repeatable")
-	flags.DurationVar(&f.delay, "delay", 0,
-		"testbed vm: one-way network delay to use instead of the file's; it is appended to the record's name, as in "+
-			"NAME@0.4ms")
 	flags.StringArrayVar(&f.set, "set", nil, setHelp)
 	return cmd
 }

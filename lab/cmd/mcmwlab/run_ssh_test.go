@@ -83,10 +83,13 @@ func TestAnExperimentRunsOverSSHAndLeavesNothingOnTheHosts(t *testing.T) {
 	}
 }
 
+// onHosts is the setting that runs an experiment on the hosts of an inventory.
+func onHosts(inventory string) string { return "testbed={kind: ssh, inventory: " + inventory + "}" }
+
 func TestAKilledLabLeavesNothingOnItsHosts(t *testing.T) {
 	server := mctest.StartSSHD(t, asProgram+"=1")
-	progress, kill := labUntil(t, "  1 of 4: ", "run", experimentFile(t), "--inventory", inventory(t, server), "--out",
-		filepath.Join(t.TempDir(), "record"), "--program", "mcmw="+mcmwPath(t))
+	progress, kill := labUntil(t, "  1 of 4: ", "run", experimentFile(t), "--set", onHosts(inventory(t, server)),
+		"--out", filepath.Join(t.TempDir(), "record"), "--program", "mcmw="+mcmwPath(t))
 	assert.NotEmpty(t, left(t, server), "%s", progress)
 	kill()
 	// The hosts notice the end of their connections.
@@ -172,7 +175,7 @@ func TestProblemsWithHostsAreReportedWithAdvice(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := lab(context.Background(), "run", experimentFile(t), "--inventory", test.inventory, "--out",
+			_, _, err := lab(context.Background(), "run", experimentFile(t), "--set", onHosts(test.inventory), "--out",
 				filepath.Join(t.TempDir(), "record"), "--program", "mcmw="+mcmwPath(t))
 			for _, text := range test.says {
 				require.ErrorContains(t, err, text)

@@ -319,12 +319,6 @@ func TestAgentsAnswerAndRefuse(t *testing.T) {
 	assert.Regexp(t, `^mcmwlab \S+ \(commit \w+(, (un)?modified)?\) go1\.\S+ \S+/\S+\n$`, stdout)
 }
 
-func TestTheFlagDelayNeedsEmulatedMachines(t *testing.T) {
-	_, _, err := lab(context.Background(), "run", experimentFile(t), "--delay", "0.4ms")
-	require.ErrorContains(t, err, "--delay 400µs: expected more than 0, on the testbed vm;")
-	assert.Equal(t, exitUsage, exitCode(err, new(bytes.Buffer)))
-}
-
 func TestTheBarMovesWithinARun(t *testing.T) {
 	s := &series{members: make([]member, 1)}
 	step := runner.Progress{Done: 2, Most: 8, Least: 8, Left: 60 * time.Second, Next: &experiment.Slot{}}

@@ -46,7 +46,7 @@ func (f *runFlags) readSeries(ctx context.Context, files []string) (*series, err
 	fileOf := map[string]string{} // by the name of the experiment
 	var problems []error
 	for _, file := range files {
-		e, err := f.readExperiment(file)
+		e, err := readExperiment(file, f.set, f.quick)
 		if err != nil {
 			problems = append(problems, err)
 			continue
@@ -59,9 +59,6 @@ func (f *runFlags) readSeries(ctx context.Context, files []string) (*series, err
 		m := member{experiment: e, dir: f.out, resume: f.resume}
 		if m.dir == "" {
 			m.dir = filepath.Join(cmp.Or(f.outDir, "results"), e.Name)
-			if f.delay > 0 {
-				m.dir += fmt.Sprintf("@%gms", 1e3*f.delay.Seconds())
-			}
 		}
 		complete, err := completeRuns(ctx, m.dir)
 		switch {
@@ -78,26 +75,6 @@ func (f *runFlags) readSeries(ctx context.Context, files []string) (*series, err
 		return nil, errors.Join(problems...)
 	}
 	return s, nil
-}
-
-// readExperiment reads an experiment and moves it to the requested testbed.
-func (f *runFlags) readExperiment(file string) (*experiment.Experiment, error) {
-	e, err := readExperiment(file, f.set, f.quick)
-	if err != nil {
-		return nil, err
-	}
-	if err := f.elsewhere(e); err != nil {
-		return nil, usageError{err}
-	}
-	if f.delay != 0 {
-		if f.delay < 0 || e.Testbed != experiment.VMTestbed {
-			return nil,
-				usageError{fmt.Errorf("--delay %v: expected more than 0, on the testbed vm; the testbed of %s is %s",
-					f.delay, file, e.Testbed)}
-		}
-		e.Delay = f.delay
-	}
-	return e, nil
 }
 
 // resumesSeries reports whether --resume also creates missing records: those of the experiments after the interrupted
@@ -156,48 +133,14 @@ func (s *series) left(step runner.Progress) string {
 	return text + fmt.Sprintf(", %v for all", (step.Left+later).Round(time.Second))
 }
 
-// elsewhere moves an experiment to the testbed selected by flags.
-func (f *runFlags) elsewhere(e *experiment.Experiment) error {
-	kind, because := f.testbed, "--testbed"
-	for _, implied := range []struct {
-		kind, flag string
-		given      bool
-	}{
-		{experiment.SSHTestbed, "--inventory", f.inventory != ""},
-		{experiment.KubernetesTestbed, "--values", len(f.values) > 0},
-	} {
-		switch {
-		case !implied.given:
-		case kind != "" && kind != implied.kind:
-			return fmt.Errorf("%s selects the testbed %s, but %s selects %s; expected only one of them", implied.flag,
-				implied.kind, because, kind)
-		default:
-			kind, because = implied.kind, implied.flag
-		}
-	}
-	if kind == "" {
-		return nil
-	}
-	if err := e.On(kind); err != nil {
-		return fmt.Errorf("%s: %w", because, err)
-	}
-	if f.inventory != "" {
-		e.Inventory = f.inventory
-	}
-	if len(f.values) > 0 {
-		e.Kubernetes.Values = f.values
-	}
-	return nil
-}
-
 // openSSH creates the testbed on the hosts of an inventory.
 func (f *runFlags) openSSH(ctx context.Context, e *experiment.Experiment) (bed testbed.Testbed, local testbed.Programs,
 	err error,
 ) {
 	if e.Inventory == "" {
 		return nil, local,
-			usageError{errors.New("the testbed ssh needs hosts; expected --inventory FILE, or testbed: {kind: ssh, " +
-				"inventory: FILE} (docs/testbeds.md)")}
+			usageError{errors.New("the testbed ssh needs hosts; expected testbed: {kind: ssh, inventory: FILE} " +
+				"(docs/testbeds.md)")}
 	}
 	if e.Uses(experiment.Server, experiment.Redis) {
 		return nil, local,

@@ -127,7 +127,7 @@ func TestAnExperimentRunsOnEmulatedMachines(t *testing.T) {
 func TestAFileRunsOnTheTestbedOfTheCommandLine(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "record")
 	file := onMachines(t, "0.1ms", "2s")
-	_, stderr, err := lab(context.Background(), "run", file, "--testbed", "local", "--out", dir, "--program",
+	_, stderr, err := lab(context.Background(), "run", file, "--set", "testbed=local", "--out", dir, "--program",
 		"mcmw="+mcmwPath(t))
 	require.NoError(t, err, stderr)
 	r, err := record.Open(dir)
@@ -136,12 +136,12 @@ func TestAFileRunsOnTheTestbedOfTheCommandLine(t *testing.T) {
 	assert.Equal(t, "local", r.Manifest().Testbed)
 	assert.Empty(t, r.Manifest().Machines)
 
-	_, _, err = lab(context.Background(), "run", file, "--testbed", "moon")
-	require.EqualError(t, err, `--testbed: testbed "moon"; expected one of local, vm, ssh, kubernetes`)
+	_, _, err = lab(context.Background(), "run", file, "--set", "testbed=moon")
+	require.EqualError(t, err, file+`: testbed.kind: "moon"; expected one of local, vm, ssh, kubernetes`)
 	require.ErrorAs(t, err, &usageError{})
 	needsMachines(t)
 	_, _, err = lab(context.Background(), "run", file, "--out", dir, "--resume", "--program", "mcmw="+mcmwPath(t))
-	require.EqualError(t, err, dir+": it was begun on the testbed local, not vm; use the same testbed")
+	require.EqualError(t, err, dir+": it was begun with other settings (--set testbed=local); use the same settings")
 }
 
 func TestCheckMeasuresTheNetworkOfMachines(t *testing.T) {
