@@ -388,6 +388,16 @@ func TestACheckThatNeverSeesTheSameTwiceCutsInTheEndAndOneThatGetsErrorsEnds(t *
 	assert.Zero(t, x.Checking())
 }
 
+func TestALookGivesBackTheRenewalThatItTookFromClients(t *testing.T) {
+	x := several(t, setup{})
+	h := x.options.Router.Replicas([]byte("k"), nil)
+	var look [3]string
+	look[h[0]] = "9 X W"
+	asked := checks(t, x, look, [3]string{})
+	assert.Equal(t, []string{fmt.Sprintf("%d: md k I C9 E9", h[0])}, asked[1])
+	assert.Zero(t, x.Checking())
+}
+
 // storeAll stores the keys on all servers, in one round.
 func storeAll(x *script, keys ...string) {
 	for _, key := range keys {

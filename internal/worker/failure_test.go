@@ -14,7 +14,6 @@ import (
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/replica"
-	"mcmw/internal/worker"
 )
 
 // awaitState waits until server i of m is in state.
@@ -93,25 +92,4 @@ func TestAServerServesNoValueWhoseReplacementItMissed(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestAServerThatIsDownFailsAtOnce(t *testing.T) {
-	m,
-		servers := replicas(t, 1,
-		middleware.Options{
-			RequestOptions: worker.RequestOptions{Timeout: 500 * time.Millisecond},
-			ServerOptions:  backend.ServerOptions{ConnectTimeout: 500 * time.Millisecond},
-		})
-	c := dial(t, m.Addr())
-	servers[0].Freeze()
-	for m.Stats().Snapshot().Servers[0].Health.State != backend.Down.String() {
-		assert.Contains(t, c.ask("get k\r\n", 1), "SERVER_ERROR "+servers[0].Addr())
-	}
-	before := m.Stats().Snapshot().Servers[0]
-	reply := c.ask("get k\r\n", 1)
-	assert.Contains(t, reply, "down since")
-	servers[0].Thaw()
-	awaitState(t, m, 0, backend.Up)
-	assert.Equal(t, "END\r\n", c.ask("get k\r\n", 1))
-	assert.NotEmpty(t, before.Health.Why)
 }

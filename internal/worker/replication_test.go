@@ -111,109 +111,12 @@ func TestAWrongCountOfOneServerIsOutvotedByAQuorum(t *testing.T) {
 	}
 }
 
-func TestReplicasThatDisagreeAreRepairedByDeletion(t *testing.T) {
-	for _, tc := range []struct {
-		name, before string // before is sent directly to the first server of the list
-		request      string
-		all, any     string   // the client's answer
-		left         []string // on the three servers with ack all
-	}{
-		{
-			"an incr finds the key evicted on one", "delete k\r\n", "incr k 1\r\n", "NOT_FOUND\r\n", "6\r\n",
-			[]string{"", "", ""},
-		},
-		{
-			"an add stores on one", "delete k\r\n", "add k 0 0 1\r\nx\r\n", "NOT_STORED\r\n", "STORED\r\n",
-			[]string{"", "5", "5"},
-		},
-		{
-			"a touch finds the key evicted on one", "delete k\r\n", "touch k 0\r\n", "NOT_FOUND\r\n", "TOUCHED\r\n",
-			[]string{"", "", ""},
-		},
-		{
-			"a delete finds the key evicted on one", "delete k\r\n", "delete k\r\n", "DELETED\r\n", "DELETED\r\n",
-			[]string{"", "", ""},
-		},
-		{"an incr meets another value on one", "set k 0 0 1\r\n7\r\n", "incr k 1\r\n", "8\r\n6\r\n", "6\r\n", nil},
-		{
-			"an incr meets text on one", "set k 0 0 1\r\nx\r\n", "incr k 1\r\n",
-			"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n", "6\r\n",
-			[]string{"", "", ""},
-		},
-		{
-			"an ma finds the key evicted on one", "delete k\r\n", "ma k v\r\n", "NF\r\n", "VA 1\r\n6\r\n",
-			[]string{"", "", ""},
-		},
-		{
-			"an ms in mode add stores on one", "delete k\r\n", "ms k 1 ME\r\nx\r\n", "NS\r\n", "HD\r\n",
-			[]string{"", "5", "5"},
-		},
-		{"an md finds the key evicted on one", "delete k\r\n", "md k\r\n", "HD\r\n", "HD\r\n", []string{"", "", ""}},
-	} {
-		for _, ack := range []replica.Ack{replica.AckAll, replica.AckAny} {
-			t.Run(tc.name+", ack "+ack.String(), func(t *testing.T) {
-				m, servers := replicas(t, 3, middleware.Options{RequestOptions: worker.RequestOptions{Ack: ack}})
-				c := dial(t, m.Addr())
-				require.Equal(t, "STORED\r\n", c.ask("set k 0 0 1\r\n5\r\n", 1))
-				dial(t, servers[0].Addr()).ask(tc.before, 1)
-				want := tc.any
-				if ack == replica.AckAll {
-					want = tc.all
-				}
-				if tc.left == nil && ack == replica.AckAll {
-					// The value that came last is the answer; the others are deleted.
-					got := c.ask(tc.request, 1)
-					assert.Contains(t, want, got)
-				} else {
-					assert.Equal(t, want, c.ask(tc.request, strings.Count(want, "\n")))
-				}
-				if tc.left != nil && ack == replica.AckAll {
-					for i, s := range servers {
-						assert.Equal(t, tc.left[i], get(t, s, "k"), "server %d", i)
-					}
-				}
-				values := map[string]bool{}
-				for _, s := range servers {
-					if v := get(t, s, "k"); v != "" {
-						values[v] = true
-					}
-				}
-				assert.LessOrEqual(t, len(values), 1, "replicas hold different values: %v", values)
-			})
-		}
-	}
-}
-
 // pools runs a test with each way to assign workers to servers.
 func pools(t *testing.T, test func(t *testing.T, o middleware.Options)) {
 	t.Run("shared", func(t *testing.T) { test(t, middleware.Options{Workers: 4}) })
 	t.Run("per server", func(t *testing.T) {
 		test(t, middleware.Options{Workers: 2, WorkerPool: middleware.WorkersPerServer})
 	})
-}
-
-// memcached drops the replies to the requests before a retrieval that it refuses for a long key. Behind the middleware
-// these requests belong to other clients.
-func TestARefusedRetrievalLosesNoReplyOfOtherClients(t *testing.T) {
-	m, _ := replicas(t, 1, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Depth: 64}})
-	long := strings.Repeat("k", 251)
-	var wg sync.WaitGroup
-	for i := range 16 {
-		c := dial(t, m.Addr())
-		wg.Go(func() {
-			key := fmt.Sprintf("key%d", i)
-			c.ask("set "+key+" 0 0 1\r\nx\r\n", 1)
-			for range 50 {
-				if i%2 == 0 {
-					assert.Equal(t, "CLIENT_ERROR bad command line format\r\n", c.ask("gat 0 "+key+" "+long+"\r\n", 1))
-					assert.Equal(t, "CLIENT_ERROR bad command line format\r\n", c.ask("get "+key+" "+long+"\r\n", 1))
-				} else {
-					assert.Equal(t, "VALUE "+key+" 0 1\r\nx\r\nEND\r\n", c.ask("get "+key+"\r\n", 3))
-				}
-			}
-		})
-	}
-	wg.Wait()
 }
 
 func TestReadsOfAKeyInOneBatchNeverGoBackInTime(t *testing.T) {

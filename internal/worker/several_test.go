@@ -30,45 +30,6 @@ func fleet(t *testing.T, n int, o middleware.Options) ([]*mwtest.MW, []*mctest.S
 	return list, servers
 }
 
-func TestAnItemOfAnotherKeyIsNotCopied(t *testing.T) {
-	for _, line := range []string{"incr n 1\r\n", "ma bg== b v\r\n"} {
-		copied := make(chan string, 100)
-		serve := func(p *mctest.Peer) {
-			for text, ok := p.Line(); ok; text, ok = p.Line() {
-				switch words := strings.Fields(text); {
-				case strings.HasPrefix(text, "ms bWNtdyBwcm9iZQ=="): // the probe whether the server supports versions
-					p.Line()
-					p.Send("HD c4611686018427387904\r\n")
-				case p.Known(text):
-				case words[0] == "ma":
-					p.Send("VA 1" + strings.Repeat(" kn", strings.Count(text, " k ")) + "\r\n6\r\n")
-				case words[0] == "mg":
-					p.Send("VA 4 f0 t-1 c9 kt O9\r\nword\r\n")
-				case words[0] == "ms":
-					value, _ := p.Line()
-					copied <- text + " " + value
-					p.Send("HD\r\n")
-				case words[0] == "md":
-					p.Send("HD\r\n")
-				default:
-					p.Send("ERROR\r\n")
-				}
-			}
-		}
-		var servers []route.Server
-		for k := range 3 {
-			servers = append(servers, route.Server{
-				Name: fmt.Sprintf("server-%d", k+1),
-				Addr: mctest.StartScript(t, serve).Addr(), Weight: 1,
-			})
-		}
-		m := mwtest.Start(t, middleware.Options{Servers: servers, Writers: middleware.WritersSeveral})
-		c := dial(t, m.Addr())
-		assert.Contains(t, c.ask(line, 1), "a reply that does not fit the request")
-		assert.Empty(t, copied)
-	}
-}
-
 func TestACheckDeletesNothingWhileAnotherWorkerStoresTheKey(t *testing.T) {
 	// The first worker's look is answered when the second worker's set has reached one server. The set reaches the
 	// other server only after some more looks.
