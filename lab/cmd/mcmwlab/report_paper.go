@@ -102,9 +102,11 @@ func (f *reportFlags) checkPaper() error {
 func recordsIn(dirs []string) (records []string, err error) {
 	for _, dir := range dirs {
 		before := len(records)
-		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-			if err == nil && record.Is(path) {
-				records, err = append(records, path), fs.SkipDir
+		err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
+			if path := filepath.Join(dir, name); err == nil && record.Is(path) {
+				if records = append(records, path); entry.IsDir() { // or a link to one
+					err = fs.SkipDir
+				}
 			}
 			return err
 		})

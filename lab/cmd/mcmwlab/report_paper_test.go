@@ -77,6 +77,27 @@ func TestOneFigureOrTableOfAReportCanBeMade(t *testing.T) {
 	assert.NoDirExists(t, out)
 }
 
+func TestADirectoryStandsForTheRecordsAnywhereInIt(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"kuechler-01-one-server", "cetin-01-one-server"} {
+		require.NoError(t, os.Symlink(oneServer(t, name, 3000), filepath.Join(dir, name)))
+	}
+	below := filepath.Join(dir, "0.4ms")
+	require.NoError(t, os.MkdirAll(below, 0o755))
+	require.NoError(t, os.Rename(oneServer(t, "pungas-01-maximum", 3000), filepath.Join(below, "pungas-01-maximum")))
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(dir, link))
+	records, err := recordsIn([]string{link})
+	require.NoError(t, err)
+	assert.Equal(t, []string{
+		filepath.Join(link, "0.4ms", "pungas-01-maximum"), filepath.Join(link, "cetin-01-one-server"),
+		filepath.Join(link, "kuechler-01-one-server"),
+	}, records)
+	records, err = recordsIn(records[:1])
+	require.NoError(t, err)
+	assert.Len(t, records, 1)
+}
+
 func TestWrongRecordsAndFlagsOfAReportAreRefused(t *testing.T) {
 	claims := filepath.Join(t.TempDir(), "claims.yaml")
 	require.NoError(t, os.WriteFile(claims, []byte("findings: [{section: a}]\n"), 0o644))
