@@ -283,7 +283,11 @@ func explainFollows(w io.Writer, key, pool string, o *middleware.Options) error 
 			return err
 		}
 		names := namesOf(f.To.Servers, router.Replicas([]byte(key), nil))
-		if _, err := fmt.Fprintf(w, "  follow   %s of pool %s, later (%s)\n", names, f.To.Name, f.What); err != nil {
+		what := f.What
+		if f.Hold > 0 {
+			what += fmt.Sprintf(", hold %v", f.Hold)
+		}
+		if _, err := fmt.Fprintf(w, "  follow   %s of pool %s, later (%s)\n", names, f.To.Name, what); err != nil {
 			return err
 		}
 	}

@@ -203,11 +203,12 @@ func TestAKeyThatIsCopiedToAShadowIsExplained(t *testing.T) {
 func TestAKeyOfAPoolThatIsFollowedIsExplained(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcmw.yaml")
 	require.NoError(t, os.WriteFile(file,
-		[]byte("pools:\n  main: {servers: [a], follow: [{pool: eu, what: purges}, {pool: us, what: all}]}\n"+
+		[]byte("pools:\n  main: {servers: [a], follow: [{pool: eu, what: purges, hold: 5s}, {pool: us, what: all}]}\n"+
 			"  eu: {servers: [e]}\n  us: {servers: [u, v]}\nroutes:\n  - {default: main}\n"), 0o600))
 	code, stdout, stderr := execute(t, "config", "explain", "k", "--config", file)
 	require.Equal(t, exitOK, code, stderr)
-	require.Contains(t, stdout, "  follow   e of pool eu, later (purges)\n  follow   u, v of pool us, later (all)\n")
+	require.Contains(t, stdout, "  follow   e of pool eu, later (purges, hold 5s)\n"+
+		"  follow   u, v of pool us, later (all)\n")
 }
 
 func TestAKeyThatMigratesIsExplained(t *testing.T) {

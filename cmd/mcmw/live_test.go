@@ -33,6 +33,7 @@ var otherValues = map[string]string{
 	"ring":             "libmemcached",
 	"hash":             "md5",
 	"hash-tag":         "{}",
+	"holds":            "true",
 	"resolve-interval": "1h",
 	"remove-after":     "1",
 	"resolver":         "127.0.0.1:1",

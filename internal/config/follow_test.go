@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,14 +17,18 @@ func following(entries string) string {
 }
 
 func TestAPoolFollowsWithTheMemoryOfTheOneThatItFollows(t *testing.T) {
-	c := sources{yaml: following("{pool: other, what: purges, doubt: flush}]\n    follow-memory: 1m #")}.load(t)
+	c := sources{
+		yaml: following("{pool: other, what: purges, doubt: flush, hold: 1500ms}]\n    follow-memory: 1m #"),
+	}.load(t)
 	o := serving(c)
 	require.Len(t, o.Pools, 1)
 	require.Len(t, o.Follows, 1)
 	f := o.Follows[0]
 	require.Equal(t, "main", f.Of)
 	require.Equal(t, "other", f.To.Name)
-	require.Equal(t, follow.Options{What: follow.Purges, Flush: true, Memory: 1 << 20}, f.Options)
+	require.Equal(t, follow.Options{
+		What: follow.Purges, Flush: true, Memory: 1 << 20, Hold: 1500 * time.Millisecond,
+	}, f.Options)
 	requireReread(t, c)
 }
 
@@ -39,6 +44,9 @@ func TestAPoolThatCannotFollowIsRefusedWithItsLine(t *testing.T) {
 		"{what: all}":               `has no key "pool"`,
 		"{pool: other, what: all}, {pool: other, what: deletes}": `has the pool "other" twice`,
 		"{pool: other, what: all, doubt: no}":                    `has the key "doubt" with "no"`,
+		"{pool: other, what: all, hold: 5s}":                     `has the key "hold", and all is copied`,
+		"{pool: other, what: deletes, hold: 5}":                  `has the key "hold" with "5"`,
+		"{pool: other, what: deletes, hold: 2h}":                 `has the key "hold" with "2h"`,
 	} {
 		_, err := config.Load(sources{yaml: following(entries)}.parsed(t))
 		require.ErrorContains(t, err, message)

@@ -221,9 +221,11 @@ func duration(to *time.Duration, least, most time.Duration) kind {
 		accepts:     fmt.Sprintf("%s to %s", formatDuration(least), formatDuration(most)) + durationForm,
 		set:         set, get: func(c *Config) any { return formatDuration(*field(c)) },
 		ranged: true, least: int64(least), most: int64(most),
-		schema: map[string]any{"type": "string", "pattern": pattern(`([0-9]+(\.[0-9]+)?(us|ms|s|m|h))+`)},
+		schema: durationSchema,
 	}
 }
+
+var durationSchema = map[string]any{"type": "string", "pattern": pattern(`([0-9]+(\.[0-9]+)?(us|ms|s|m|h))+`)}
 
 // formatDuration formats d without the zero units at the end of Duration.String: 1h, not 1h0m0s.
 func formatDuration(d time.Duration) string {

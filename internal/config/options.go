@@ -163,6 +163,8 @@ var serversOptions = in(groupServers,
 		"pools in which the keys that are written in this one are deleted, or copied, later"),
 	opt("follow-memory", middleware.DefaultMissedMemory, poolOnly|perPool, size(&at.FollowMemory, 1<<10, 16<<30),
 		"maximum memory for the keys owed to a server of a following pool; with more, it is in doubt"),
+	opt("holds", "false", perPool|live, toggle(&at.Holds),
+		"add, cas and the like do not bring back a key whose delete holds"),
 	opt("resolve-interval", discover.DefaultInterval, live,
 		duration(&at.ResolveInterval, 100*time.Millisecond, maxTime),
 		"interval at which server names (dns+, srv+, cluster+, and k8s+ that cannot be watched) are looked up "+

@@ -386,7 +386,7 @@ func (c *Config) With(servers []route.Server) middleware.Options {
 		for _, f := range p.config.follows {
 			o.Follows = append(o.Follows, middleware.FollowOptions{
 				Of: p.name, To: all[f.Pool], Options: follow.Options{
-					What: f.What, Flush: f.Doubt == doubtFlush, Memory: p.config.FollowMemory,
+					What: f.What, Flush: f.Doubt == doubtFlush, Memory: p.config.FollowMemory, Hold: f.hold,
 				},
 			})
 		}
@@ -403,7 +403,8 @@ func (p *pool) options(servers []route.Server) middleware.PoolOptions {
 	}
 	return middleware.PoolOptions{
 		Pool: route.Pool{Name: p.name, Servers: servers, Options: placement},
-		Ack:  d.Ack, Writers: d.Writers, Timeout: d.Timeout, Large: d.Large, ServerTLS: d.Security.ServerTLS,
+		Ack:  d.Ack, Writers: d.Writers, Timeout: d.Timeout, Large: d.Large, Holds: d.Holds,
+		ServerTLS:      d.Security.ServerTLS,
 		ServerAuthFile: d.Security.ServerAuthFile, ServerOptions: d.ServerOptions,
 	}
 }

@@ -125,6 +125,7 @@ var badValues = []struct {
 	{"read", "random", `"random" is unknown; accepted: default, round-robin, primary, least-busy, nearest`},
 	{"zone", "eu/1a", `"eu/1a" is not a zone; accepted: 1 to 63 letters and digits, with -, _ and . between, or none`},
 	{"read", "roundrobbin", `"roundrobbin" is unknown; did you mean round-robin?; accepted: `},
+	{"holds", "maybe", `"maybe" is neither true nor false; accepted: true, false, yes, no, on, off, 1, 0`},
 	{"sharded", "maybe", `"maybe" is neither true nor false; accepted: true, false, yes, no, on, off, 1, 0`},
 	{"ring", "modula", `"modula" is unknown; accepted: rendezvous, twemproxy, libmemcached, libmemcached-weighted`},
 	{"hash", "sha1", `"sha1" is unknown; accepted: default, fnv1a_64, `},

@@ -1,6 +1,8 @@
 package follow
 
 import (
+	"time"
+
 	"mcmw/internal/link"
 	"mcmw/internal/protocol"
 )
@@ -67,8 +69,16 @@ func Delivery(d Debt, p *Present, versions bool) protocol.Op {
 	return op
 }
 
-// Delivered reports whether op, a delete, is one that Delivery returned.
-func Delivered(op *protocol.Op) bool { return op.HasFlag('P') }
+// Bury returns the request that comes before the delete of d: it leaves a tombstone for hold at least. A server counts
+// whole seconds, of which the first may be over at once.
+func Bury(d Debt, hold time.Duration) protocol.Op {
+	return protocol.Bury(d.Key, int32((hold+time.Second-1)/time.Second)+1)
+}
+
+// Delivered reports whether op is a request that Bury returned, or a delete that Delivery returned.
+func Delivered(op *protocol.Op) bool {
+	return op.HasFlag('P') && (op.Verb == 'd' || op.Buried() != nil)
+}
 
 // Answered returns the outcome of a delivery that was answered with this code.
 func Answered(code string) Outcome {

@@ -41,6 +41,8 @@ type Options struct {
 	Flush bool
 	// Memory bounds the debts of a server, bytes.
 	Memory int
+	// Hold is how long the tombstone stays that a delete is preceded by, at least; 0: there is none. Not for All.
+	Hold time.Duration
 }
 
 const (
@@ -316,10 +318,13 @@ func (f *Follower) deliver(c *conn, l *Ledger, debts []Debt) error {
 			}
 		}
 	}
-	err := c.Ask(requests, io.Discard, func(r link.Reply) error {
-		outcomes = append(outcomes, Answered(r.Code))
-		return nil
-	})
+	err := f.bury(c, debts)
+	if err == nil {
+		err = c.Ask(requests, io.Discard, func(r link.Reply) error {
+			outcomes = append(outcomes, Answered(r.Code))
+			return nil
+		})
+	}
 	if err != nil {
 		now := time.Now()
 		for _, d := range debts {
@@ -333,6 +338,27 @@ func (f *Follower) deliver(c *conn, l *Ledger, debts []Debt) error {
 		l.Settle(debts[i], o, now)
 	}
 	return nil
+}
+
+// bury leaves the tombstones of debts, if there are to be any. Each delete follows when all have been acknowledged.
+func (f *Follower) bury(c *conn, debts []Debt) error {
+	hold := f.options.Load().Hold
+	if hold == 0 {
+		return nil
+	}
+	tombstones := func(yield func(protocol.Op) bool) {
+		for _, d := range debts {
+			if !yield(Bury(d, hold)) {
+				return
+			}
+		}
+	}
+	return c.Ask(tombstones, io.Discard, func(r link.Reply) error {
+		if Answered(r.Code) != Paid {
+			return link.Unexpected(r.Line)
+		}
+		return nil
+	})
 }
 
 // look returns what the followed pool holds under the keys of the first debts, if they are copied: of all, or of so

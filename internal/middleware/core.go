@@ -311,6 +311,7 @@ func (c *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 		w := worker.Pool{
 			Pool: plan.Pool{
 				Versions: p.versioned.Load(), Several: p.several.Load(), Agreed: p.agrees(),
+				Holds: p.options.Holds,
 				Large: p.options.Large,
 			}, Timeout: p.options.Timeout, Diverted: &p.diverted, Warming: &p.warming,
 			Lacks: p.missing.Add, Shadow: c.feedOf(p.name), Follows: c.followersOf(p.name),

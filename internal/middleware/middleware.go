@@ -75,7 +75,7 @@ func (o Options) withDefaults() Options {
 	if len(o.Pools) == 0 {
 		o.Pools = []PoolOptions{{
 			Pool: route.Pool{Servers: o.Servers, Options: o.Placement}, Ack: o.Ack, Writers: o.Writers,
-			Timeout: o.Timeout, Large: o.Large,
+			Timeout: o.Timeout, Large: o.Large, Holds: o.Holds,
 			ServerTLS: o.Security.ServerTLS, ServerAuthFile: o.Security.ServerAuthFile, ServerOptions: o.ServerOptions,
 		}}
 		o.Servers = nil

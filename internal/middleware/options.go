@@ -79,6 +79,8 @@ type Options struct {
 	// Large bounds the size of values. The zero values mean: Limit, the size of the servers' items; Item,
 	// DefaultItemSize.
 	Large plan.Large
+	// Holds: plan.Pool.Holds.
+	Holds bool
 	// Security is about TLS and passwords.
 	Security Security
 	// Control has the state of the configuration that `stats` reports; nil: it is not reported.
@@ -107,6 +109,7 @@ type PoolOptions struct {
 	Writers Writers
 	// Timeout is RequestOptions.Timeout for the pool; 0 means that of Options.
 	Timeout time.Duration
+	Holds   bool
 	Large   plan.Large
 	// ServerTLS: connections to the pool's servers use TLS; Security.ServerTLS must be set as well.
 	ServerTLS bool

@@ -35,6 +35,7 @@ const (
 	isFollowed
 	follows
 	trusts // what its servers hold after an outage
+	holds
 )
 
 // featureNames are how docs/routes.md calls the features.
@@ -45,6 +46,7 @@ var featureNames = [...]string{
 	fromItsGutter: "a migration from its gutter", readsGutter: "`reads` from its gutter",
 	hasShadow: "a shadow", isShadow: "being a shadow", hasRoute: "a route", isFollowed: "`follow`",
 	follows: "following another pool", trusts: "`rejoin: trust`",
+	holds: "`holds`",
 }
 
 // apart are the pairs of features that no pool may have, with what is said about the setting that gives it the first.
@@ -54,8 +56,9 @@ var featureNames = [...]string{
 // older than that, and after an outage writes would delete what they find in a gutter. The chunks of a large value are
 // no keys of clients: nothing that copies keys, or moves them, finds them. A pool whose keys have migrated still holds
 // them, without an end: as a gutter of the new pool it would show values from before the migration. A server that is
-// trusted would be read although the gutter has got its writes. A shadow is served by a middleware of its own, which
-// has no other pool. What follows has servers and connections, and nothing else of a pool.
+// trusted would be read although the gutter has got its writes. A tombstone is only on the servers of its pool. A
+// shadow is served by a middleware of its own, which has no other pool. What follows has servers and connections, and
+// nothing else of a pool.
 var apart = []struct {
 	feature, from feature
 	text          string
@@ -77,6 +80,8 @@ var apart = []struct {
 	{largeValues, migrates, `not possible, because the pool has keys that migrate; accepted: 0`},
 	{largeValues, warmsUp, `not possible, because the pool is not the only one: another pool is warmed up; ` +
 		`accepted: 0`},
+	{holds, hasGutter, `not possible, because the pool has a gutter, which has no tombstones; accepted: false`},
+	{holds, migrates, `not possible, because the pool has keys that migrate, and tombstones do not; accepted: false`},
 	{migrates, isShadow, `pool {pool} is a shadow; accepted: pools that are not shadows`},
 	{fromItsGutter, hasGutter, `pool {from} is the gutter of pool {pool}; accepted: a pool that is not its gutter`},
 	{hasGutter, trusts, `not possible with rejoin trust; accepted: rejoin invalidate or flush`},
@@ -116,6 +121,9 @@ func (o *Options) features() (all []given) {
 		path := "pools." + p.Name + "."
 		if p.Large.Limit > 0 {
 			give(largeValues, p.Name, path+"large-values")
+		}
+		if p.Holds {
+			give(holds, p.Name, path+"holds")
 		}
 		if p.Rejoin == backend.RejoinTrust {
 			give(trusts, p.Name, path+"rejoin")

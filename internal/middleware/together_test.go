@@ -59,6 +59,7 @@ func TestEachPairOfFeaturesThatIsApartIsRefused(t *testing.T) {
 			o.Routes.Prefixes = append(o.Routes.Prefixes, route.Prefix{Prefix: "h:", Pool: "it"})
 		},
 		trusts:     func(o *Options) { o.Pools[0].Rejoin = backend.RejoinTrust },
+		holds:      func(o *Options) { o.Pools[0].Holds = true },
 		isFollowed: func(o *Options) { o.Follows = append(o.Follows, FollowOptions{Of: "it"}) },
 		follows: func(o *Options) {
 			to := PoolOptions{Pool: route.Pool{Name: "it"}}

@@ -87,6 +87,7 @@ const (
 	formChunk                     // an mg of a chunk of a value
 	formHead                      // an mg of a head that was read before
 	formClientVersion             // the client's mg or get, which also shows the version
+	formGuard                     // an mg of a tombstone
 )
 
 // asks returns the command about key whose reply f describes, as far as that depends on it. ok is false if this is not
@@ -103,6 +104,8 @@ func (f form) asks(key protocol.KeyText) (op protocol.Op, ok bool) {
 		return key.Ask(protocol.ForItem), true
 	case formLife:
 		return key.Meta('e', ""), true
+	case formGuard:
+		return protocol.KeyText{Text: key.Text, Encoded: true}.Ask(protocol.ForVersion), true
 	case formChunk:
 		return protocol.KeyText{Text: key.Text}.Meta('g', "vk"), true
 	}

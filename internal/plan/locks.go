@@ -46,7 +46,7 @@ func (p *Planner) Locks(i int32, more bool) (l Locks, ok bool) {
 	l.Stripes = p.stripes
 	switch {
 	case len(p.stripes) == 0:
-	case r.is(decided | chunked), r.in.Gutter() != nil &&
+	case r.is(decided | chunked | guarded), r.in.Gutter() != nil &&
 		r.Has(protocol.Depends): // the gutter may decide it differently
 		l.Kind = LockAlone
 	case r.Has(protocol.Writes):

@@ -84,6 +84,8 @@ type Pool struct {
 	Several bool
 	// Agreed: all instances must let the same server decide what depends on an item; see elect.go.
 	Agreed bool
+	// Holds: what stores on a condition does not bring back a key that has a tombstone; see hold.go.
+	Holds bool
 	// Large says how large values may be.
 	Large Large
 }
@@ -151,6 +153,7 @@ type layout struct {
 	versions []bool
 	large    []bool // by server: its pool has large values; nil: no pool has
 	fills    []bool // by server: it is being warmed up; nil: no server is
+	holds    bool   // some pool has Pool.Holds
 }
 
 // part is what the requests of a round that come from one client share.
@@ -207,6 +210,7 @@ func New(o Options, turn int) *Planner {
 		p.Diverted = append(p.Diverted, stats.Diverted{})
 		p.Warming = append(p.Warming, stats.Warming{})
 		p.pools = append(p.pools, p.all[in.Base():][:len(in.Servers())])
+		p.holds = p.holds || o.Pools[i].Holds
 		if o.Pools[i].Large.Limit > 0 {
 			if p.large == nil {
 				p.large = make([]bool, len(o.Names))
@@ -294,6 +298,7 @@ func (p *Planner) enter(r *Request, in *route.Group) {
 	if r.is(versioned) && r.Answer == "" {
 		p.addVersioned(r)
 	}
+	r.set(guarded, p.holds && p.options.Pools[in.Number()].Holds && r.StoresIf() && r.Answer == "")
 }
 
 // extend returns s with one more element, which is zero, as all elements between s's length and its capacity are.

@@ -43,6 +43,7 @@ const (
 	strips    // servers know one of its keys without a prefix
 	cut       // a value that arrived was not kept
 	fixed     // text is the answer, whatever the servers reply
+	guarded   // a tombstone of its key undoes it; see hold.go
 	// Of a call.
 	fence     // see Fence
 	reads     // see Reads

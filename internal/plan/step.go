@@ -94,7 +94,10 @@ func (p *Planner) Plan(i int32) (barrier bool) {
 	}
 	p.separate(r)
 	steps[r.step].plan(p, r)
-	return r.step == chunking || r.step == deciding
+	if r.is(guarded) {
+		p.planGuards(r)
+	}
+	return r.step == chunking || r.step == deciding || r.is(guarded)
 }
 
 // End ends a step, each call of which has ended, and reports whether another step follows, which Next plans. inTime:
@@ -103,6 +106,8 @@ func (p *Planner) End(i int32, inTime bool) (again bool) {
 	r := &p.Requests[i]
 	next, after := answered, steps[r.step].after
 	switch {
+	case r.is(guarded) && p.undoes(r):
+		next = removing
 	case r.elected() && !r.is(fixed) && (r.step > deciding || outcomeOf(r, &p.Calls[r.first]) == replica.Success) &&
 		p.deposed(r):
 		next = p.depose(r)
@@ -123,6 +128,9 @@ func (p *Planner) Next(i int32) {
 	r.first = int32(len(p.Calls))
 	r.last, r.state = r.first, r.state&^failed
 	steps[r.step].plan(p, r)
+	if r.is(guarded) {
+		p.planGuards(r)
+	}
 }
 
 // Follows says what can follow the end of a call, so that time must be left for it.

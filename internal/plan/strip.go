@@ -44,7 +44,11 @@ func (p *Planner) addStripped(r *Request) {
 		return
 	}
 	in, stored := p.routerOf(r).At(r.key)
-	if len(stored) < len(r.key) {
+	switch {
+	case len(stored) == len(r.key):
+	case r.Buried() != nil:
+		r.key = stored
+	default:
 		p.strip(r, stored)
 	}
 	p.enter(r, in)

@@ -84,15 +84,20 @@ func (p *Planner) decider() int {
 // and deletes nothing either: the item may be a lock that is held.
 func (p *Planner) planForget(r *Request) {
 	r.step, r.write.version = removing, 0
-	start := len(p.lines)
-	var kind protocol.ReplyKind
-	if kind, p.lines = r.Forgotten(p.lines); !r.Has(protocol.Quiet) || !r.LeavesOut(kind) {
-		r.text = string(p.lines[start:])
-	}
 	if !r.Adds() {
 		p.planRemoving(r)
 	}
-	r.state |= fixed
+	p.answerForgotten(r)
+}
+
+// answerForgotten answers r, which depends on an item, as if there were none.
+func (p *Planner) answerForgotten(r *Request) {
+	start := len(p.lines)
+	var kind protocol.ReplyKind
+	if kind, p.lines = r.Forgotten(p.lines); r.Has(protocol.Quiet) && r.LeavesOut(kind) {
+		p.lines = p.lines[:start]
+	}
+	r.Fail(string(p.lines[start:]))
 }
 
 // planRemoving removes the key of a value that was refused for its size, as memcached does: the old value must not

@@ -30,6 +30,9 @@ func (r *Request) BringsValue() bool {
 	return r.Command.IsStorage() || r.Command == Meta && r.Verb == 's'
 }
 
+// StoresIf reports whether r stores the item that it brings on a condition.
+func (r *Request) StoresIf() bool { return r.BringsValue() && r.Has(Depends) && !r.Has(Builds) }
+
 // Joins reports whether r, which carries a value, appends or prepends it to the existing one.
 func (r *Request) Joins() bool {
 	return r.Command == Append || r.Command == Prepend || r.Command == Meta && r.Has(Builds)

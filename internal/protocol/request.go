@@ -50,10 +50,14 @@ func (r *Request) HasEffect() bool {
 // Replies reports whether r certainly gets a reply. It returns false for requests that may get none.
 func (r *Request) Replies() bool { return !r.NoReply && !r.Has(Fenced) }
 
-// Key returns the first key as servers know it. A key that was sent in base64 is decoded into room.
+// Key returns the first key as servers know it. A key that was sent in base64 is decoded into room. That of a tombstone
+// is the key that it belongs to.
 func (r *Request) Key(room []byte) []byte {
 	switch {
 	case r.Has(Encoded):
+		if key := r.Buried(); key != nil {
+			return append(room, key...)
+		}
 		return decodeKey(room, r.Keys)
 	case r.NumKeys > 1:
 		return firstWord(r.Keys)

@@ -243,7 +243,7 @@ func (c *Copier) owe(r *protocol.Request, key []byte, result stats.Result) {
 	removes := r.Has(protocol.Deletes) || r.Verb == 'd'
 	switch {
 	case r.Answer != "" && !r.HasEffect(), result == stats.ResultClientError, result == stats.ResultMiss,
-		result == stats.ResultNotStored && !removes, removes && follow.Delivered(&r.Op):
+		result == stats.ResultNotStored && !removes, follow.Delivered(&r.Op):
 		return
 	case r.NumKeys == 0:
 		for _, followers := range c.follows {

@@ -1,5 +1,5 @@
 {{- /* Options that mcmw changes while it runs. Made from internal/config by "go generate ./internal/tools/chart". */ -}}
-{{- define "mcmw.liveOptions" -}}servers pools routes shadows migrations replicas read ack writers change-step get-error failure-limit rejoin missed-memory sweep-every sweep-rate refill-rate sharded ring hash hash-tag resolve-interval remove-after resolver workers depth queue pool timeout stall-after connect-timeout drain-timeout large-values item-size log-level watch-interval{{- end -}}
+{{- define "mcmw.liveOptions" -}}servers pools routes shadows migrations replicas read ack writers change-step get-error failure-limit rejoin missed-memory sweep-every sweep-rate refill-rate sharded ring hash hash-tag holds resolve-interval remove-after resolver workers depth queue pool timeout stall-after connect-timeout drain-timeout large-values item-size log-level watch-interval{{- end -}}
 
 {{- /* The least and the most of sizes, in bytes, and of times, in nanoseconds. */ -}}
 {{- define "mcmw.ranges" -}}
