@@ -223,7 +223,7 @@ func explainMigrations(w io.Writer, key, pool string, all *route.Router, o *midd
 
 // explainReads shows which pool answers reads of a key of g in that phase, and why. names are the key's servers in the
 // new pool.
-func explainReads(w io.Writer, g *middleware.Migration, phase route.MigrationPhase, until time.Time, names string) {
+func explainReads(w io.Writer, g *middleware.Migration, phase route.Phase, until time.Time, names string) {
 	switch {
 	case phase == route.MigrationWarmUp:
 		fmt.Fprintf(w,

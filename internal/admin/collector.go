@@ -266,7 +266,7 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 		"1 for the phase that the migration of keys from one pool to the other is in, else 0.",
 		func(g *stats.Migration) values {
 			phases := values{}
-			for p := range route.NumMigrationPhases {
+			for p := route.MigrationWaiting; p < route.NumPhases; p++ {
 				phases[p.String()] = p.String() == g.Phase
 			}
 			return phases

@@ -56,8 +56,10 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if r := m.reroutes(&o, moves); r != nil {
 		entering = append(entering, r)
 	}
-	before := m.options.Migrations
-	defer func() { m.beginMigrations(before) }()
+	begun := m.applyMigrations(&o)
+	if m.work != nil {
+		entering = append(entering, begun...)
+	}
 	m.options = o
 	m.poolStates = m.poolStatesFor(&o)
 	for i, t := range m.poolStates {

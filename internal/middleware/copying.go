@@ -11,7 +11,7 @@ import (
 	"mcmw/internal/sweep"
 )
 
-// copying is the copying of values in phase copy of a change of placement. The zero value has ended.
+// copying is the copying of values in a phase. The zero value has ended.
 type copying struct {
 	stop  context.CancelFunc
 	ended <-chan struct{}
@@ -23,6 +23,14 @@ const (
 	mostCopyTries    = 10
 	patientCopyTries = 5
 )
+
+// next leaves out the phases for copying if nothing can be copied.
+func (c *change) next(m *Middleware) route.Phase {
+	if c.phase == route.DeleteNew && !c.copies(m) {
+		return route.ReadNew
+	}
+	return courseRows[c.phase].next
+}
 
 // copies reports whether values of keys that move by c are to be copied to their new holders. It needs versions,
 // and a server to copy from. A value with chunks can't be copied, nor can one that a gutter may hold instead.
@@ -39,15 +47,21 @@ func (c *change) copies(m *Middleware) bool {
 
 // beginCopying begins to copy what moves by c, which is in phase copy. applying is held.
 func (m *Middleware) beginCopying(c *change) {
+	name, olds := c.name(), c.from.router.Servers()
 	ctx, stop := context.WithCancel(m.work)
-	ended, name, olds := make(chan struct{}), c.name(), c.from.router.Servers()
-	c.copying = &copying{stop, ended}
+	c.copying = m.copyInBackground(stop, func() { m.copyMoved(ctx, c.of, name.From+" -> "+name.To, olds) })
+}
+
+// copyInBackground runs copy, which stop ends.
+func (m *Middleware) copyInBackground(stop context.CancelFunc, copies func()) *copying {
+	ended := make(chan struct{})
 	m.background.Go(func() {
-		m.copyMoved(ctx, c.of, name.From+" -> "+name.To, olds)
+		copies()
 		stop()
 		close(ended)
 		m.drives()
 	})
+	return &copying{stop, ended}
 }
 
 // stopCopying stops copying, and does not wait for the end. What is not confirmed by then expires; see route.HandOver.

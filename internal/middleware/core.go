@@ -39,6 +39,7 @@ type core struct {
 	hot       *hotkeys.Keys  // of the middleware
 	shadows   []*shadowed    // of the pools
 	followers []*follower    // of the pools
+	migrating []*migrating   // of the middleware
 	running   sync.WaitGroup // the workers' goroutines
 }
 
@@ -110,6 +111,7 @@ type shared struct {
 	hot       *hotkeys.Keys // nil: hot keys are not counted
 	shadows   []*shadowed   // guarded by Middleware.applying
 	followers []*follower   // guarded by Middleware.applying
+	migrating []*migrating  // guarded by Middleware.applying
 }
 
 // route returns the router for the placement in o.
@@ -161,7 +163,7 @@ func (m *Middleware) backend(t *poolState, o *PoolOptions) backend.Options {
 func newCore(o Options, router *route.Router, states []*poolState, servers []*backend.Server, s *shared) *core {
 	c := &core{
 		options: o, router: router, servers: servers, sweep: &s.swept, hot: s.hot, shadows: s.shadows,
-		followers: s.followers,
+		followers: s.followers, migrating: s.migrating,
 	}
 	for i, options := range o.Pools {
 		in := router.Pools()[i]

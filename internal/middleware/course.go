@@ -27,8 +27,8 @@ var courseRows = [route.NumPhases]struct {
 	route.Late:      {route.Settled, nil, nil, []notice{noticeDeleting, noticeCopying}},
 }
 
-// course is the progress of a change through the phases of courseRows. A phase ends when it is due, the servers that
-// get keys have been cleaned, and copying has ended. Migrations go by the clock instead; see Migration.
+// course is the progress of a change through its phases. A phase ends when it is due, the servers that get keys have
+// been cleaned, and copying has ended. Its methods are those of driven for a change that has nothing of the kind.
 type course struct {
 	phase   route.Phase
 	alone   bool // no other middleware may be in another phase: there is only the last one, which need not last
@@ -37,11 +37,12 @@ type course struct {
 	due     time.Time
 	look    time.Time       // when drive looks again at what others have announced
 	cleaned <-chan struct{} // closed when the servers that get keys have been cleaned; nil: there are none
-	copying *copying        // in phase copy; nil: it has not begun
+	copying *copying        // nil: it has not begun in this phase
 }
 
-// driven is a change that drive takes through its course: of a pool's placement (change), or of routes (rerouting). Its
-// functions are called while applying is held.
+// driven is a change that drive takes through its course: of a pool's placement (change), of routes (rerouting), or a
+// migration (migrating). The phases of the first two are in courseRows and last for a dwell; those of a migration go by
+// the clock. Its functions are called while applying is held.
 type driven interface {
 	progress() *course
 	// what is a text for what changes.
@@ -50,8 +51,14 @@ type driven interface {
 	board(m *Middleware) *board
 	// keepMarks keeps the marks of servers that were cleaned.
 	keepMarks(ctx context.Context, m *Middleware)
-	// copies reports whether values are to be copied after phase delete-new.
-	copies(m *Middleware) bool
+	// mayEnd reports whether the present phase may end.
+	mayEnd(m *Middleware) bool
+	// dwell is how long the middleware stays in the present phase at least.
+	dwell(m *Middleware) time.Duration
+	// lookEvery is the time between two looks at what other middlewares have announced, and at what heard does.
+	lookEvery(m *Middleware) time.Duration
+	// next returns the phase after the present one.
+	next(m *Middleware) route.Phase
 	// prepare is called before phase is entered, when that has been announced and others have been seen. It returns the
 	// phase to enter instead.
 	prepare(ctx context.Context, m *Middleware, phase route.Phase, seen sightings) route.Phase
@@ -65,7 +72,17 @@ type driven interface {
 
 func (c *course) progress() *course { return c }
 
-func (c *course) mayEnd() bool {
+func (c *course) board(*Middleware) *board { return nil }
+
+func (c *course) keepMarks(context.Context, *Middleware) {}
+
+func (c *course) next(*Middleware) route.Phase { return courseRows[c.phase].next }
+
+func (c *course) heard(context.Context, *Middleware, sightings) bool { return false }
+
+func (c *course) end(context.Context, *Middleware) {}
+
+func (c *course) mayEnd(*Middleware) bool {
 	return !time.Now().Before(c.due) && done(c.cleaned) &&
 		(c.phase != route.Copy || c.copying != nil && done(c.copying.ended))
 }
@@ -84,8 +101,7 @@ func done(cleaned <-chan struct{}) bool {
 // previous routes.
 const lateSteps = 2
 
-// dwell is how long a middleware stays in c's phase at least.
-func (m *Middleware) dwell(c *course) time.Duration {
+func (c *course) dwell(m *Middleware) time.Duration {
 	switch step := m.options.ChangeStep; {
 	case c.alone, c.behind:
 		return 0
@@ -99,6 +115,8 @@ func (m *Middleware) dwell(c *course) time.Duration {
 		return step
 	}
 }
+
+func (c *course) lookEvery(m *Middleware) time.Duration { return m.lookEvery() }
 
 // lookEvery is the time between two looks at what other middlewares have announced.
 func (m *Middleware) lookEvery() time.Duration {
@@ -121,17 +139,19 @@ func (m *Middleware) underWay() (all []driven) {
 	if m.routing != nil {
 		all = append(all, m.routing)
 	}
+	for _, g := range m.migrating {
+		all = append(all, g)
+	}
 	return all
 }
 
-// drive takes changes and migrations through their phases, until ctx is done. After the start it looks for changes that
+// drive takes what is under way through its phases, until ctx is done. After the start it looks for changes that
 // others have begun.
 func (m *Middleware) drive(ctx context.Context) {
 	for {
 		m.applying.Lock()
 		next := time.Hour
 		if !m.stopping {
-			next = m.enterPhases(ctx)
 			for _, t := range m.poolStates {
 				next = min(next, m.watch(ctx, t))
 			}
@@ -163,13 +183,13 @@ func (m *Middleware) drives() {
 func (m *Middleware) driveOne(ctx context.Context, d driven) (wait time.Duration) {
 	c := d.progress()
 	looks := !time.Now().Before(c.look)
-	if looks || c.mayEnd() {
-		if !m.look(ctx, d) && c.mayEnd() {
+	if looks || d.mayEnd(m) {
+		if !m.look(ctx, d) && d.mayEnd(m) {
 			m.step(ctx, d)
 		}
 	}
 	if looks {
-		c.look = time.Now().Add(m.lookEvery())
+		c.look = time.Now().Add(d.lookEvery(m))
 	}
 	if wait = time.Until(c.look); time.Now().Before(c.due) {
 		wait = min(wait, time.Until(c.due))
@@ -209,16 +229,11 @@ func (m *Middleware) look(ctx context.Context, d driven) (entered bool) {
 
 // step takes d to the phase after the present one. applying is held.
 func (m *Middleware) step(ctx context.Context, d driven) {
-	c := d.progress()
-	next := courseRows[c.phase].next
-	switch {
-	case c.phase == route.Settled:
+	if d.progress().phase == route.Settled {
 		d.end(ctx, m)
 		return
-	case next == route.Copy && !d.copies(m):
-		next = route.ReadNew
 	}
-	m.enterOrLog(ctx, next, d)
+	m.enterOrLog(ctx, d.next(m), d)
 }
 
 // enter makes changes enter phase, or the phases that they enter instead. It replaces the core, even if there is none.
@@ -235,7 +250,7 @@ func (m *Middleware) enter(ctx context.Context, phase route.Phase, changes ...dr
 		}
 		c.behind = false
 		c.phase = d.prepare(ctx, m, enters, seen)
-		c.cleaned, c.copying = nil, nil
+		c.copying = nil
 	}
 	err := m.replace(ctx, changes...)
 	for _, d := range changes {
@@ -247,14 +262,20 @@ func (m *Middleware) enter(ctx context.Context, phase route.Phase, changes ...dr
 // entered is called when the core for d's phase serves. applying is held.
 func (m *Middleware) entered(ctx context.Context, d driven) {
 	c := d.progress()
-	if cleaning := d.cleaning(m, c.phase); len(cleaning) > 0 {
-		c.cleaned = m.clean(cleaning)
-	}
+	m.beginCleaning(d)
 	if c.phase == route.DeleteNew {
 		m.announce(ctx, d, c.phase) // on servers that have joined, too
 	}
-	c.due, c.look = time.Now().Add(m.dwell(c)), time.Now().Add(m.lookEvery())
+	c.due, c.look = time.Now().Add(d.dwell(m)), time.Now().Add(d.lookEvery(m))
 	m.drives()
+}
+
+// beginCleaning begins to clean what d cleans in its present phase. applying is held.
+func (m *Middleware) beginCleaning(d driven) {
+	c := d.progress()
+	if cleaning := d.cleaning(m, c.phase); len(cleaning) > 0 {
+		c.cleaned = m.clean(cleaning)
+	}
 }
 
 // enterOrLog is enter for one change. applying is held.

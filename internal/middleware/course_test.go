@@ -15,14 +15,14 @@ import (
 func TestAPhaseThatBeginsAgainForAnotherListAwaitsItsOwnCleaning(t *testing.T) {
 	first, second := make(chan struct{}), make(chan struct{})
 	c := &course{due: time.Now(), cleaned: first}
-	assert.False(t, c.mayEnd())
+	assert.False(t, c.mayEnd(nil))
 	c.cleaned = second
 	close(first)
-	assert.False(t, c.mayEnd(), "the servers of the second list are not clean")
+	assert.False(t, c.mayEnd(nil), "the servers of the second list are not clean")
 	close(second)
-	assert.True(t, c.mayEnd())
+	assert.True(t, c.mayEnd(nil))
 	c.due = time.Now().Add(time.Hour)
-	assert.False(t, c.mayEnd())
+	assert.False(t, c.mayEnd(nil))
 }
 
 func TestAPhaseEndsForLaterPhasesAndLastsForEarlierOnesOfOthers(t *testing.T) {

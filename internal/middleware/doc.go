@@ -154,7 +154,7 @@
 // this is not part of the placement.
 //
 // Keys that go to another pool have a Group of both: while the routes change (rerouting, Router.Reroute), and while
-// they migrate in phases that the clock begins and ends (Migration, route.MigrationPhase). As long as keys may be
+// they migrate in phases that the clock begins and ends (Migration, route.Phase). As long as keys may be
 // copied, the old pool answers a write before the new pool gets it (route.After). One middleware copies the keys that
 // nobody writes (sweep.Copier). In a warm-up each middleware copies what its own reads missed (Copier.Fill).
 //

@@ -32,7 +32,7 @@ func (m *Middleware) EndPhase() bool {
 // awaitCopied lets copying begin, if a change is in phase copy, and waits for its end. applying is held.
 func (m *Middleware) awaitCopied() {
 	for _, t := range m.poolStates {
-		for c := t.change; c != nil && t.change == c && c.phase == route.Copy && !c.mayEnd(); {
+		for c := t.change; c != nil && t.change == c && c.phase == route.Copy && !c.mayEnd(m); {
 			c.due = time.Now()
 			if c.copying == nil {
 				m.look(m.work, c) // asks the servers whether another is still in delete-new
@@ -68,8 +68,10 @@ func (m *Middleware) FollowOthers() {
 
 // first returns a change that is under way; nil: there is none. applying is held.
 func (m *Middleware) first() driven {
-	if all := m.underWay(); len(all) > 0 {
-		return all[0]
+	for _, d := range m.underWay() {
+		if _, migrates := d.(*migrating); !migrates {
+			return d
+		}
 	}
 	return nil
 }
@@ -90,13 +92,24 @@ func (m *Middleware) Advance(by time.Duration) {
 	m.applying.Lock()
 	defer m.applying.Unlock()
 	m.ahead.Add(int64(by))
-	m.enterPhases(m.work)
+	for _, d := range m.migrating {
+		for range 2 { // it enters its phase, then it copies
+			d.look = time.Time{}
+			m.driveOne(m.work, d)
+		}
+	}
 }
 
 // AwaitCleaned waits until the new pools of migrations have been cleaned.
 func (m *Middleware) AwaitCleaned() {
-	for _, g := range m.options.Migrations {
-		if cleaned := m.copied.of(g.name()).cleaned; cleaned != nil {
+	m.applying.Lock()
+	all := m.migrating
+	m.applying.Unlock()
+	for _, d := range all {
+		m.applying.Lock()
+		cleaned := d.cleaned
+		m.applying.Unlock()
+		if cleaned != nil {
 			<-cleaned
 		}
 	}

@@ -41,9 +41,7 @@ type Middleware struct {
 	listeners  []listener     // owned by Listen, then by Run
 	background sync.WaitGroup // goroutines that end with work
 
-	// copied is the progress of copying keys that migrate. driving: whoever changes what is under way -> drive;
-	// capacity 1; never closed.
-	copied  copyStates
+	// driving: whoever changes what is under way -> drive; capacity 1; never closed.
 	driving chan struct{}
 	// ahead is added to the machine's clock to get the clock that migrations follow, ns. Only tests set it.
 	ahead atomic.Int64
@@ -163,6 +161,7 @@ func newMiddleware(o Options) (*Middleware, error) {
 		options: o, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{},
 		busyUntil: map[string]time.Time{}, driving: make(chan struct{}, 1),
 	}
+	m.applyMigrations(&o)
 	router = router.Migrate(m.moves(&o))
 	m.locks = keylock.New()
 	if m.access, err = o.access(); err != nil {
@@ -363,9 +362,6 @@ func (m *Middleware) begin(ctx, work context.Context) bool {
 		m.background.Go(func() { m.refill(work, t) })
 	}
 	m.beginChanges()
-	for i := range m.options.Migrations {
-		m.cleanTarget(&m.options.Migrations[i])
-	}
 	m.background.Go(func() { m.drive(work) })
 	m.background.Go(func() { m.stage.Watch(work) })
 	m.background.Go(func() { m.registry.KeepSampling(work) })

@@ -21,18 +21,14 @@ func (m *Middleware) clock() time.Time { return time.Now().Add(time.Duration(m.a
 
 // moves returns o's migrations in their present phases, in the order of their starts.
 func (m *Middleware) moves(o *Options) []route.Move {
-	now := m.clock()
 	sorted := slices.SortedFunc(slices.Values(o.Migrations), func(a, b Migration) int {
 		return a.Start.Compare(b.Start)
 	})
 	var moves []route.Move
 	for _, g := range sorted {
-		phase, _, _ := g.Phase(now, o.ChangeStep)
+		phase := m.phaseOf(&g, o.ChangeStep)
 		if phase == route.MigrationBack {
 			continue
-		}
-		if phase == route.MigrationWarmUp && !done(m.copied.of(g.name()).cleaned) {
-			phase = route.MigrationCopy // like warm-up, but the new pool is not read
 		}
 		from := o.number(g.From)
 		moves = append(moves, route.Move{
@@ -40,6 +36,15 @@ func (m *Middleware) moves(o *Options) []route.Move {
 		})
 	}
 	return moves
+}
+
+// phaseOf returns the phase that g is in here. applying is held.
+func (m *Middleware) phaseOf(g *Migration, step time.Duration) route.Phase {
+	phase, _, _ := g.Phase(m.clock(), step)
+	if d := m.migratingAs(g.name()); phase == route.MigrationWarmUp && d != nil && !done(d.cleaned) {
+		return route.MigrationCopy // like warm-up, but the new pool is not read
+	}
+	return phase
 }
 
 // checkMigrations returns an error if o's migrations can't replace the present ones now. applying is held.
@@ -146,21 +151,49 @@ func (m *Middleware) checkBegin(ctx context.Context, g *Migration, o *Options) e
 	return nil
 }
 
-// beginMigrations starts to clean the new pools of migrations that are not in before, the previous migrations, and
-// calls drive. applying is held.
-func (m *Middleware) beginMigrations(before []Migration) {
-	step := m.options.ChangeStep
-	for _, h := range before {
-		if phase, _, _ := h.Phase(m.clock(), step); phase.Active() && !h.isIn(m.options.Migrations) {
-			m.busyUntil[h.To] = m.clock().Add(step)
+// migrating is the course of a migration. It begins when the options have the migration: the new pool is cleaned, if
+// possible before the Start. When the options have it with another End, its course begins again.
+type migrating struct {
+	course
+	g      Migration // static
+	cleans bool      // the cleaning of the new pool is to begin
+	copied *copied   // outlives a change of g
+}
+
+// migratingAs returns the course of the migration with that name; nil: there is none. applying is held.
+func (m *Middleware) migratingAs(name string) *migrating {
+	if at := slices.IndexFunc(m.migrating, func(d *migrating) bool { return d.g.name() == name }); at >= 0 {
+		return m.migrating[at]
+	}
+	return nil
+}
+
+// applyMigrations makes the migrations of o those under way, and returns those that begin. applying is held.
+func (m *Middleware) applyMigrations(o *Options) (begun []driven) {
+	var all []*migrating
+	for _, g := range o.Migrations {
+		d := m.migratingAs(g.name())
+		switch {
+		case d == nil:
+			d = &migrating{g: g, cleans: true, copied: new(copied)}
+			d.phase = m.phaseOf(&g, o.ChangeStep)
+			begun = append(begun, d)
+		case d.g != g:
+			d = &migrating{course: d.course, g: g, cleans: true, copied: d.copied}
+			begun = append(begun, d)
+		}
+		all = append(all, d)
+	}
+	for _, d := range m.migrating {
+		if phase, _, _ := d.g.Phase(m.clock(), o.ChangeStep); !d.g.isIn(o.Migrations) {
+			d.stopCopying()
+			if phase.Active() {
+				m.busyUntil[d.g.To] = m.clock().Add(o.ChangeStep)
+			}
 		}
 	}
-	for i := range m.options.Migrations {
-		if g := &m.options.Migrations[i]; m.work != nil && !slices.Contains(before, *g) {
-			m.cleanTarget(g)
-		}
-	}
-	m.drives()
+	m.migrating = all
+	return begun
 }
 
 // usedUntil returns the time after which no middleware uses g's new pool for an earlier migration; zero: there is no
@@ -176,18 +209,63 @@ func (m *Middleware) usedUntil(g *Migration) (until time.Time) {
 	return until
 }
 
-// cleanTarget starts to delete what g's new pool, and its gutter, may still hold of the keys that it gets. Of the pool
-// it does nothing once g is past that phase: then the records on the servers have the keys that the pool gets, and each
-// server is cleaned by its record. applying is held.
-func (m *Middleware) cleanTarget(g *Migration) {
-	c := m.current.Load()
+func (d *migrating) what() string { return "a migration" }
+
+// mayEnd is true when the clock says so, or when the new pool is clean.
+func (d *migrating) mayEnd(m *Middleware) bool { return d.next(m) != d.phase }
+
+func (d *migrating) next(m *Middleware) route.Phase { return m.phaseOf(&d.g, m.options.ChangeStep) }
+
+func (d *migrating) prepare(_ context.Context, m *Middleware, _ route.Phase, _ sightings) route.Phase {
+	phase, _, until := d.g.Phase(m.clock(), m.options.ChangeStep)
+	next := d.next(m)
+	if next != d.phase {
+		m.options.Log.Info("keys migrate", "from", d.g.From, "to", d.g.Target(), "phase", phase.String(), "until",
+			moment(until))
+	}
+	return next
+}
+
+func (d *migrating) dwell(m *Middleware) time.Duration {
+	_, _, until := d.g.Phase(m.clock(), m.options.ChangeStep)
+	if until.IsZero() {
+		return time.Hour
+	}
+	return until.Sub(m.clock())
+}
+
+// migrateEvery is the longest time between two looks at a migration.
+const migrateEvery = time.Second
+
+func (d *migrating) lookEvery(m *Middleware) time.Duration {
+	if from, _ := d.g.copying(m.options.ChangeStep); d.copying == nil && done(d.cleaned) && from.After(m.clock()) {
+		return min(migrateEvery, from.Sub(m.clock()))
+	}
+	if d.copies(m) {
+		return 0
+	}
+	return migrateEvery
+}
+
+// copies reports whether copying is to begin.
+func (d *migrating) copies(m *Middleware) bool {
+	from, until := d.g.copying(m.options.ChangeStep)
+	now := m.clock()
+	return d.copying == nil && done(d.cleaned) && !now.Before(from) && now.Before(until)
+}
+
+// cleaning returns what deletes what the new pool, and its gutter, may still hold of the keys that it gets. Of the pool
+// it does nothing once the migration is past that phase: then the records on the servers have the keys that the pool
+// gets, and each server is cleaned by its record.
+func (d *migrating) cleaning(m *Middleware, _ route.Phase) (cleaning []func()) {
+	g, c := &d.g, m.current.Load()
 	used := m.usedUntil(g)
 	phase, _, _ := g.Phase(m.clock(), c.options.ChangeStep)
 	from, to := c.options.number(g.From), c.options.number(g.To)
-	if phase >= route.MigrationDone || from < 0 || to < 0 || g.inside() ||
-		m.clock().Before(used) { // enterPhases calls cleanTarget again
-		return
+	if !d.cleans || phase >= route.MigrationDone || from < 0 || to < 0 || g.inside() || m.clock().Before(used) {
+		return nil
 	}
+	d.cleans = false
 	gained := func(key []byte) bool { return c.router.Table().Pool(key) == from }
 	text := g.name()
 	if !used.IsZero() {
@@ -196,7 +274,6 @@ func (m *Middleware) cleanTarget(g *Migration) {
 		text += " behind another"
 	}
 	mark := backend.Mark{Text: text, For: min(g.over().Sub(m.clock()), protocol.LongestExpiry*time.Second)}
-	var cleaning []func()
 	clean := func(pool int) {
 		cleaning = append(cleaning, c.pools[pool].cleaning(m.work, mark, func(int) func(key []byte) bool {
 			return gained
@@ -208,136 +285,75 @@ func (m *Middleware) cleanTarget(g *Migration) {
 	for _, gutter := range c.router.Pools()[to].Gutters() {
 		clean(gutter.Number())
 	}
-	if len(cleaning) > 0 {
-		cleaned := m.clean(cleaning)
-		m.copied.change(g.name(), func(s *copyState) { s.cleaned = cleaned })
-	}
+	return cleaning
 }
 
-// copyStates has the state of copying for each migration, by its name.
-type copyStates struct {
-	mu    sync.Mutex // guards the fields
-	known map[string]copyState
+// heard counts reads, begins to clean if that had to wait, and copies when all middlewares are in the phase for that.
+func (d *migrating) heard(ctx context.Context, m *Middleware, _ sightings) (entered bool) {
+	g := &d.g
+	d.sampleWarmUp(m)
+	m.beginCleaning(d)
+	_, until := g.copying(m.options.ChangeStep)
+	now := m.clock()
+	switch {
+	case d.copies(m):
+		copying, stop := context.WithTimeout(ctx, until.Sub(now))
+		d.copying = m.copyInBackground(stop, func() { d.copyKeys(copying, m) })
+	case g.WarmsUp || !now.After(until) || !now.Before(g.End):
+	case d.copied.now().Name == "":
+		d.recall(ctx, m)
+	default:
+		if c := d.copied.now(); c.Items > 0 && !c.Complete && !c.warned {
+			d.copied.change(func(s *copyState) { s.warned = true })
+			m.options.Log.Error("the time for copying keys to the new pool has ended before all were copied: the "+
+				"others will be misses", "from", g.From, "to", g.To, "listed", c.Listed, "of", c.Items, "reads there "+
+				"from", moment(g.End.Add(-m.options.ChangeStep)))
+		}
+	}
+	return false
+}
+
+// copied is what is known of a migration's copying.
+type copied struct {
+	mu    sync.Mutex // guards state
+	state copyState
 }
 
 type copyState struct {
 	sweep.CopyProgress
-	here    uint64             // keys that this middleware has copied
-	why     string             // the error that kept it from copying; "": none
-	warned  bool               // the log says that not all keys were copied
-	cancel  context.CancelFunc // ends the copying; nil: it does not run
-	samples []warmUpSample     // oldest first
-	// cleaned is closed when the new pool has been cleaned; nil: it need not be.
-	cleaned <-chan struct{}
+	here    uint64         // keys that this middleware has copied
+	why     string         // the error that kept it from copying; "": none
+	warned  bool           // the log says that not all keys were copied
+	samples []warmUpSample // oldest first
 }
 
-func (c *copyStates) change(name string, change func(s *copyState)) {
+func (c *copied) change(change func(s *copyState)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.known == nil {
-		c.known = map[string]copyState{}
-	}
-	s := c.known[name]
-	change(&s)
-	c.known[name] = s
+	change(&c.state)
 }
 
-func (c *copyStates) of(name string) copyState {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.known[name]
+func (c *copied) now() (s copyState) {
+	c.change(func(now *copyState) { s = *now })
+	return s
 }
 
-// migrateEvery is the longest time between two checks of the migrations' phases.
-const migrateEvery = time.Second
-
-// enterPhases applies the migrations' present phases, and starts or stops the copying of keys. It returns when to call
-// it again. applying is held.
-func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
-	if len(m.options.Migrations) == 0 {
-		return time.Hour
-	}
-	o, now, step := &m.options, m.clock(), m.options.ChangeStep
-	if !slices.Equal(m.moves(o), m.current.Load().router.Migrations()) {
-		if err := m.replace(ctx); err != nil {
-			o.Log.Error("a migration cannot enter its next phase", "error", err)
-		}
-		for _, g := range o.Migrations {
-			phase, _, until := g.Phase(now, step)
-			o.Log.Info("keys migrate", "from", g.From, "to", g.Target(), "phase", phase.String(), "until",
-				moment(until))
-		}
-	}
-	next = migrateEvery
-	for _, g := range o.Migrations {
-		m.sampleWarmUp(&g)
-		if !m.usedUntil(&g).IsZero() && m.copied.of(g.name()).cleaned == nil {
-			m.cleanTarget(&g)
-		}
-		_, _, until := g.Phase(now, step)
-		if !until.IsZero() {
-			next = max(time.Millisecond, min(next, until.Sub(now)))
-		}
-		from, until := g.copying(step)
-		name := g.name()
-		running := m.copied.of(name).cancel != nil
-		switch due := !now.Before(from) && now.Before(until); {
-		case due && !running:
-			copying, cancel := context.WithTimeout(ctx, until.Sub(now))
-			m.copied.change(name, func(s *copyState) { s.cancel = cancel })
-			m.background.Go(func() {
-				if !g.WarmsUp {
-					m.copyKeys(copying, g)
-				} else if copier, missing := m.copier(&g); copier != nil {
-					copier.Fill(copying, missing)
-				}
-				cancel()
-				m.copied.change(name, func(s *copyState) { s.cancel = nil })
-			})
-		case !due && running:
-			m.copied.of(name).cancel()
-		case g.WarmsUp:
-		case !due && now.After(until) && now.Before(g.End) && m.copied.of(name).Name == "":
-			m.recall(ctx, &g)
-		case !due && now.After(until) && now.Before(g.End):
-			if c := m.copied.of(name); c.Items > 0 && !c.Complete && !c.warned {
-				m.copied.change(name, func(s *copyState) { s.warned = true })
-				o.Log.Error("the time for copying keys to the new pool has ended before all were copied: the others "+
-					"will be misses", "from", g.From, "to", g.To,
-					"listed", c.Listed, "of", c.Items, "reads there from", moment(g.End.Add(-step)))
-			}
-		}
-	}
-	m.copied.mu.Lock()
-	defer m.copied.mu.Unlock()
-	for name, s := range m.copied.known {
-		if s.cancel != nil && !slices.ContainsFunc(o.Migrations, func(g Migration) bool { return g.name() == name }) {
-			s.cancel() // the migration was dropped
-		}
-	}
-	return next
-}
-
-// recall reads from the servers how far the copying for g came, which has ended.
-func (m *Middleware) recall(ctx context.Context, g *Migration) {
+// recall reads from the servers how far the copying came, which has ended.
+func (d *migrating) recall(ctx context.Context, m *Middleware) {
 	c := m.current.Load()
-	from := c.options.number(g.From)
-	m.copied.change(g.name(), func(s *copyState) { s.Name = g.name() })
+	d.copied.change(func(s *copyState) { s.Name = d.g.name() })
 	m.background.Go(func() {
-		if p, ok := sweep.RecallProgress(ctx, c.pools[from].servers, g.name()); ok {
-			m.copied.change(g.name(), func(s *copyState) { s.CopyProgress = p })
+		p, ok := sweep.RecallProgress(ctx, c.pools[c.options.number(d.g.From)].servers, d.g.name())
+		if ok {
+			d.copied.change(func(s *copyState) { s.CopyProgress = p })
 		}
 	})
 }
 
-// copier waits until g's new pool has been cleaned, and returns what copies keys to it, and the keys that reads have
-// missed there. It returns nil if one of the pools was removed.
-func (m *Middleware) copier(g *Migration) (*sweep.Copier, *sweep.Missing) {
-	name := g.name()
-	if cleaned := m.copied.of(name).cleaned; cleaned != nil {
-		<-cleaned
-	}
-	c := m.current.Load()
+// copier returns what copies keys to the new pool, which is clean, and the keys that reads have missed there. It
+// returns nil if one of the pools was removed.
+func (d *migrating) copier(m *Middleware) (*sweep.Copier, *sweep.Missing) {
+	g, c := &d.g, m.current.Load()
 	from, to := c.options.number(g.From), c.options.number(g.To)
 	if from < 0 || to < 0 {
 		return nil, nil
@@ -347,23 +363,28 @@ func (m *Middleware) copier(g *Migration) (*sweep.Copier, *sweep.Missing) {
 		source, target = source.Divide(g.cold(source.Servers()))
 	}
 	return &sweep.Copier{
-		Name: name, From: source, To: target, Servers: c.pools[from].servers, Targets: c.pools[to].servers,
+		Name: g.name(), From: source, To: target, Servers: c.pools[from].servers, Targets: c.pools[to].servers,
 		Selects: func(key []byte) bool { return c.router.Table().Pool(key) == from },
 		Rate:    c.options.SweepRate, Hold: hold(c.options.ChangeStep), Pause: c.options.ChangeStep, Log: c.options.Log,
 		Report: func(p sweep.CopyProgress) {
-			m.copied.change(name, func(s *copyState) { s.CopyProgress, s.why = p, "" })
+			d.copied.change(func(s *copyState) { s.CopyProgress, s.why = p, "" })
 		},
-		Copied: func(keys int) { m.copied.change(name, func(s *copyState) { s.here += uint64(keys) }) },
-		Failed: func(why string) { m.copied.change(name, func(s *copyState) { s.why = why }) },
+		Copied: func(keys int) { d.copied.change(func(s *copyState) { s.here += uint64(keys) }) },
+		Failed: func(why string) { d.copied.change(func(s *copyState) { s.why = why }) },
 	}, c.pools[from].missing
 }
 
-// copyKeys copies the keys of g's pool until ctx is done. While another middleware does that, it waits.
-func (m *Middleware) copyKeys(ctx context.Context, g Migration) {
-	logged := ""
+// copyKeys copies keys until ctx is done: all of the old pool's, or those that reads miss. All keys are copied by one
+// middleware, and the others wait.
+func (d *migrating) copyKeys(ctx context.Context, m *Middleware) {
+	g, logged := &d.g, ""
 	for ctx.Err() == nil {
-		copier, _ := m.copier(&g)
+		copier, missing := d.copier(m)
 		if copier == nil {
+			return
+		}
+		if g.WarmsUp {
+			copier.Fill(ctx, missing)
 			return
 		}
 		err := copier.Run(ctx, func() time.Duration {
@@ -399,15 +420,15 @@ const (
 	leastReads = 1000
 )
 
-// sampleWarmUp records the count of reads in g's new pool, so that the counts of the last minute are known.
-func (m *Middleware) sampleWarmUp(g *Migration) {
+// sampleWarmUp records the count of reads in the new pool, so that the counts of the last minute are known.
+func (d *migrating) sampleWarmUp(m *Middleware) {
 	c := m.current.Load()
-	from := c.options.number(g.From)
-	if !g.WarmsUp || from < 0 {
+	from := c.options.number(d.g.From)
+	if !d.g.WarmsUp || from < 0 {
 		return
 	}
 	now := warmUpSample{time.Now(), c.pools[from].warming.Load()}
-	m.copied.change(g.name(), func(s *copyState) {
+	d.copied.change(func(s *copyState) {
 		for len(s.samples) > 1 && now.at.Sub(s.samples[1].at) >= recently {
 			s.samples = s.samples[1:]
 		}
@@ -421,14 +442,15 @@ func (m *Middleware) sampleWarmUp(g *Migration) {
 func (m *Middleware) migrations(c *core) []stats.Migration {
 	var all []stats.Migration
 	now, step := m.clock(), c.options.ChangeStep
-	for _, g := range c.options.Migrations {
+	for _, d := range c.migrating {
+		g := &d.g
 		phase, since, until := g.Phase(now, step)
 		s := stats.Migration{
 			From: g.From, To: g.Target(), Inside: g.inside(), Phase: phase.String(), Start: g.Start,
 			End: g.End, Back: g.Back, Since: since, Until: until, WarmsUp: g.WarmsUp, Within: g.Within,
 		}
 		s.CopyFrom, s.CopyUntil = g.copying(step)
-		progress := m.copied.of(g.name())
+		progress := d.copied.now()
 		s.Round, s.Listed, s.Items, s.Copied, s.Rate, s.Complete, s.Left, s.Here, s.Why = progress.Round,
 			progress.Listed, progress.Items, progress.Copied, progress.Rate, progress.Complete, progress.Left,
 			progress.here, progress.why

@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/route"
 )
 
-// Migration moves the keys of a pool to another pool while clients are served. Its phase (see route.MigrationPhase)
+// Migration moves the keys of a pool to another pool while clients are served. Its phase (see route.Phase)
 // follows from the clock:
 //
 //	Start       + step                            End - step   End
@@ -129,10 +129,11 @@ func (g *Migration) name() string {
 
 // Phase returns the phase at the time now, and when it began and ends. The zero time means that it has no beginning or
 // end.
-func (g *Migration) Phase(now time.Time, step time.Duration) (phase route.MigrationPhase, since, until time.Time) {
+func (g *Migration) Phase(now time.Time, step time.Duration) (phase route.Phase, since, until time.Time) {
+	phase = route.MigrationWaiting
 	_, copied := g.copying(step)
 	ends := [...]time.Time{g.Start, g.Start.Add(step), copied, g.over().Add(-step), g.over()}
-	next := [...]route.MigrationPhase{
+	next := [...]route.Phase{
 		route.MigrationDeleteNew, route.MigrationWarmUp, route.MigrationCopy,
 		route.MigrationBoth, route.MigrationDone,
 	}

@@ -199,9 +199,12 @@ func gains(moved []route.Moved) map[string]bool {
 
 func (r *rerouting) what() string { return "the change of routes" }
 
-func (r *rerouting) copies(*Middleware) bool { return false }
-
-func (r *rerouting) heard(context.Context, *Middleware, sightings) bool { return false }
+func (r *rerouting) next(*Middleware) route.Phase {
+	if r.phase == route.DeleteNew {
+		return route.ReadNew // no values are copied
+	}
+	return courseRows[r.phase].next
+}
 
 func (r *rerouting) prepare(_ context.Context, m *Middleware, phase route.Phase, _ sightings) route.Phase {
 	m.options.Log.Info("routes of keys change", "phase", phase.String())

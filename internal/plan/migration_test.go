@@ -21,7 +21,7 @@ import (
 // pool. All that they know of each other is that they are at most one phase apart.
 type migrationWorld struct {
 	replicas int // replicas of each pool; 0: 1
-	phases   []route.MigrationPhase
+	phases   []route.Phase
 	old, new string // what the pools hold at first; "": nothing
 	clients  [2][]string
 	// copies: the first middleware copies the key while both are in phase copy, and neither enters the next phase
@@ -154,7 +154,7 @@ func (m *migrationWorld) provisional() func(given uint64) uint64 {
 func (m *migrationWorld) count() int { return max(m.replicas, 1) }
 
 // pooled returns the router of one pool in a phase. Reads prefer the servers that are filled.
-func (m *migrationWorld) pooled(t *testing.T, phase route.MigrationPhase) *route.Router {
+func (m *migrationWorld) pooled(t *testing.T, phase route.Phase) *route.Router {
 	for n := 0; ; n++ { // until the key's first server is the wanted one
 		p := route.Pool{Name: "one", Options: route.Options{Read: route.ReadNearest, Zone: "cold"}}
 		var cold []string
@@ -177,7 +177,7 @@ func (m *migrationWorld) pooled(t *testing.T, phase route.MigrationPhase) *route
 }
 
 // router returns the router of the pools in a phase. The old pool has the first servers.
-func (m *migrationWorld) router(t *testing.T, phase route.MigrationPhase) *route.Router {
+func (m *migrationWorld) router(t *testing.T, phase route.Phase) *route.Router {
 	if m.cold {
 		return m.pooled(t, phase)
 	}
@@ -333,37 +333,37 @@ func (m *migrationWorld) copied(w *explore.World) error {
 
 // neighbours are the pairs of phases that two middlewares can be in, with the possible contents of the pools.
 var neighbours = []migrationWorld{
-	{phases: []route.MigrationPhase{route.MigrationWaiting, route.MigrationDeleteNew}, old: before},
-	{phases: []route.MigrationPhase{route.MigrationDeleteNew, route.MigrationCopy}, old: before},
-	{phases: []route.MigrationPhase{route.MigrationCopy}, old: before, copies: true},
-	{phases: []route.MigrationPhase{route.MigrationCopy, route.MigrationBoth}, old: before, new: before},
-	{phases: []route.MigrationPhase{route.MigrationBoth, route.MigrationDone}, old: before, new: before},
+	{phases: []route.Phase{route.MigrationWaiting, route.MigrationDeleteNew}, old: before},
+	{phases: []route.Phase{route.MigrationDeleteNew, route.MigrationCopy}, old: before},
+	{phases: []route.Phase{route.MigrationCopy}, old: before, copies: true},
+	{phases: []route.Phase{route.MigrationCopy, route.MigrationBoth}, old: before, new: before},
+	{phases: []route.Phase{route.MigrationBoth, route.MigrationDone}, old: before, new: before},
 }
 
 // warmUps are the same for a migration that copies missed keys.
 var warmUps = []migrationWorld{
-	{phases: []route.MigrationPhase{route.MigrationWaiting, route.MigrationDeleteNew}, old: before},
-	{phases: []route.MigrationPhase{route.MigrationDeleteNew, route.MigrationWarmUp}, old: before, copies: true},
-	{phases: []route.MigrationPhase{route.MigrationWarmUp}, old: before, copies: true},
-	{phases: []route.MigrationPhase{route.MigrationWarmUp}, old: before, new: before, copies: true},
-	{phases: []route.MigrationPhase{route.MigrationWarmUp, route.MigrationCopy}, old: before, copies: true},
-	{phases: []route.MigrationPhase{route.MigrationCopy, route.MigrationBoth}, old: before, new: before},
+	{phases: []route.Phase{route.MigrationWaiting, route.MigrationDeleteNew}, old: before},
+	{phases: []route.Phase{route.MigrationDeleteNew, route.MigrationWarmUp}, old: before, copies: true},
+	{phases: []route.Phase{route.MigrationWarmUp}, old: before, copies: true},
+	{phases: []route.Phase{route.MigrationWarmUp}, old: before, new: before, copies: true},
+	{phases: []route.Phase{route.MigrationWarmUp, route.MigrationCopy}, old: before, copies: true},
+	{phases: []route.Phase{route.MigrationCopy, route.MigrationBoth}, old: before, new: before},
 	{
-		phases: []route.MigrationPhase{route.MigrationWarmUp, route.MigrationCopy, route.MigrationBack}, old: before,
+		phases: []route.Phase{route.MigrationWarmUp, route.MigrationCopy, route.MigrationBack}, old: before,
 		new: before,
 	},
-	{phases: []route.MigrationPhase{route.MigrationCopy, route.MigrationBack}, old: before, new: before},
+	{phases: []route.Phase{route.MigrationCopy, route.MigrationBack}, old: before, new: before},
 }
 
 // fillings are the same for a pool some of whose servers are filled from the others.
 var fillings = []migrationWorld{
-	{phases: []route.MigrationPhase{route.MigrationWaiting, route.MigrationUndecided}, old: before, new: before},
-	{phases: []route.MigrationPhase{route.MigrationUndecided, route.MigrationWarmUp}, old: before, copies: true},
-	{phases: []route.MigrationPhase{route.MigrationWarmUp}, old: before, copies: true},
-	{phases: []route.MigrationPhase{route.MigrationWarmUp}, old: before, new: before, copies: true},
-	{phases: []route.MigrationPhase{route.MigrationWarmUp, route.MigrationCopy}, old: before, copies: true},
-	{phases: []route.MigrationPhase{route.MigrationCopy, route.MigrationUndecided}, old: before, new: before},
-	{phases: []route.MigrationPhase{route.MigrationUndecided, route.MigrationDone}, old: before, new: before},
+	{phases: []route.Phase{route.MigrationWaiting, route.MigrationUndecided}, old: before, new: before},
+	{phases: []route.Phase{route.MigrationUndecided, route.MigrationWarmUp}, old: before, copies: true},
+	{phases: []route.Phase{route.MigrationWarmUp}, old: before, copies: true},
+	{phases: []route.Phase{route.MigrationWarmUp}, old: before, new: before, copies: true},
+	{phases: []route.Phase{route.MigrationWarmUp, route.MigrationCopy}, old: before, copies: true},
+	{phases: []route.Phase{route.MigrationCopy, route.MigrationUndecided}, old: before, new: before},
+	{phases: []route.Phase{route.MigrationUndecided, route.MigrationDone}, old: before, new: before},
 }
 
 const (

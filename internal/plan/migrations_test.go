@@ -121,7 +121,7 @@ func TestACopyMakesTheNewPoolHoldWhatTheOldOneHolds(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	t.Parallel()
 	for _, m := range []migrationWorld{{old: before}, {old: before, new: forgotten}, {old: before, new: before}, {}} {
-		m.phases, m.copies = []route.MigrationPhase{route.MigrationCopy}, true
+		m.phases, m.copies = []route.Phase{route.MigrationCopy}, true
 		r, failure := m.explore(t, mostStates, explore.Checks{AtEnd: m.copied})
 		require.Nil(t, failure, "%+v: %v", m, failure)
 		require.NotZero(t, r.Ends)
@@ -142,7 +142,7 @@ func TestACopyFromAnyServerIsNoOlderThanADeletion(t *testing.T) {
 	t.Parallel()
 	for source := range 2 {
 		m := migrationWorld{
-			phases: []route.MigrationPhase{route.MigrationCopy}, replicas: 2, old: before, copies: true, source: source,
+			phases: []route.Phase{route.MigrationCopy}, replicas: 2, old: before, copies: true, source: source,
 			clients: [2][]string{{deleteKey}, {}},
 		}
 		r, failure := m.explore(t, migrationStates(), explore.Checks{AtEnd: m.sameInBoth})
@@ -157,7 +157,7 @@ func TestAChangeOfTheExpiryReachesWhatWasCopied(t *testing.T) {
 	for _, command := range []string{"touch k 100\r\n", "gat 100 k\r\n", "mg k v T100\r\n"} {
 		for _, replicas := range []int{1, 2} {
 			m := migrationWorld{
-				phases: []route.MigrationPhase{route.MigrationCopy}, replicas: replicas, old: before,
+				phases: []route.Phase{route.MigrationCopy}, replicas: replicas, old: before,
 				new: before, clients: [2][]string{{command}, {}},
 			}
 			_, failure := m.explore(t, mostStates, explore.Checks{AtEnd: m.copied})
@@ -174,93 +174,93 @@ func TestEveryFaultInjectedIntoAMigrationIsFound(t *testing.T) {
 		route.MigrationCopy, route.MigrationBoth, route.MigrationDone
 	for name, m := range map[string]migrationWorld{
 		"without both": {
-			phases: []route.MigrationPhase{copies, done}, old: before, new: before,
+			phases: []route.Phase{copies, done}, old: before, new: before,
 			clients: [2][]string{{incrKey}, {incrKey}},
 		},
 		"without copy": {
-			phases: []route.MigrationPhase{deleteNew, both}, old: before,
+			phases: []route.Phase{deleteNew, both}, old: before,
 			clients: [2][]string{{getKey}, {getKey}},
 		},
 		"two phases apart": {
-			phases: []route.MigrationPhase{deleteNew, copies, both}, old: before,
+			phases: []route.Phase{deleteNew, copies, both}, old: before,
 			new: before, apart: 2, clients: [2][]string{{setTen}, {getKey}},
 		},
 		"a copy that is not checked": {
-			phases: []route.MigrationPhase{copies, both}, old: before, copies: true,
+			phases: []route.Phase{copies, both}, old: before, copies: true,
 			unchecked: true, unverified: true, clients: [2][]string{{deleteKey}, {getKey}},
 		},
 		"writes to both pools at once next to a copy": {
-			phases: []route.MigrationPhase{copies}, old: before,
+			phases: []route.Phase{copies}, old: before,
 			copies: true, parallel: true, clients: [2][]string{{deleteKey}, {}},
 		},
 		"a copy that is checked on one server": {
-			phases: []route.MigrationPhase{copies}, replicas: 2,
+			phases: []route.Phase{copies}, replicas: 2,
 			old: before, copies: true, alone: true, clients: [2][]string{{deleteKey}, {}},
 		},
 		"a copy that is not verified": {
-			phases: []route.MigrationPhase{copies}, old: before,
+			phases: []route.Phase{copies}, old: before,
 			copies: true, unverified: true, clients: [2][]string{{"touch k 100\r\n"}, {}},
 		},
 		"copies in phase both": {
-			phases: []route.MigrationPhase{copies, both}, old: before,
+			phases: []route.Phase{copies, both}, old: before,
 			copies: true, hasty: true, clients: [2][]string{{deleteKey}, {getKey}},
 		},
 		"not copied": {
-			phases: []route.MigrationPhase{copies, both}, old: before,
+			phases: []route.Phase{copies, both}, old: before,
 			clients: [2][]string{{getKey}, {getKey}},
 		},
 		"a copy of a missed key that is not checked": {
-			phases: []route.MigrationPhase{warmUp}, old: before,
+			phases: []route.Phase{warmUp}, old: before,
 			missed: true, copies: true, unchecked: true, clients: [2][]string{{deleteKey}, {getKey}},
 		},
 		"a copy that replaces the present item": {
-			phases: []route.MigrationPhase{warmUp}, old: before,
+			phases: []route.Phase{warmUp}, old: before,
 			missed: true, copies: true, overwrites: true, clients: [2][]string{{setTen}, {}},
 		},
 		"a copy that is read before it is checked": {
-			phases: []route.MigrationPhase{warmUp}, old: before,
+			phases: []route.Phase{warmUp}, old: before,
 			missed: true, copies: true, seen: true, clients: [2][]string{{deleteKey}, {getKey}},
 		},
 		"writes to both pools at once during the warm-up": {
-			phases: []route.MigrationPhase{warmUp}, old: before,
+			phases: []route.Phase{warmUp}, old: before,
 			missed: true, copies: true, parallel: true, clients: [2][]string{{deleteKey}, {getKey}},
 		},
 		"deletions in one pool only during the warm-up": {
-			phases: []route.MigrationPhase{waiting, warmUp},
+			phases: []route.Phase{waiting, warmUp},
 			old:    before, new: before, missed: true, clients: [2][]string{{deleteKey}, {getKey}},
 		},
-		"a warm-up that is given up at once": {phases: []route.MigrationPhase{
+		"a warm-up that is given up at once": {phases: []route.Phase{
 			warmUp,
 			route.MigrationBack,
 		}, old: before, new: before, missed: true, clients: [2][]string{{setTen}, {getKey}}},
 		"a copy to a server that is not checked": {
-			phases: []route.MigrationPhase{warmUp}, old: before,
+			phases: []route.Phase{warmUp}, old: before,
 			missed: true, copies: true, cold: true, unchecked: true, clients: [2][]string{{deleteKey}, {getKey}},
 		},
 		"a copy to a server that is read before the check": {
-			phases: []route.MigrationPhase{warmUp}, old: before,
+			phases: []route.Phase{warmUp}, old: before,
 			missed: true, copies: true, cold: true, coldFirst: true, seen: true,
 			clients: [2][]string{{deleteKey}, {getKey}},
 		},
 		"a copy to a server that replaces the present item": {
-			phases: []route.MigrationPhase{warmUp}, old: before,
+			phases: []route.Phase{warmUp}, old: before,
 			missed: true, copies: true, cold: true, overwrites: true, clients: [2][]string{{setTen}, {}},
 		},
 		"writes to all servers at once while one is filled": {
-			phases: []route.MigrationPhase{warmUp}, old: before,
+			phases: []route.Phase{warmUp}, old: before,
 			missed: true, copies: true, cold: true, parallel: true, clients: [2][]string{{deleteKey}, {getKey}},
 		},
 		"two servers that decide": {
-			phases: []route.MigrationPhase{waiting, warmUp},
+			phases: []route.Phase{waiting, warmUp},
 			old:    before, new: before, missed: true, cold: true, coldFirst: true,
 			clients: [2][]string{{incrKey}, {incrKey}},
 		},
 		"unordered writes next to a warm-up": {
-			phases: []route.MigrationPhase{waiting, warmUp},
+			phases: []route.Phase{waiting, warmUp},
 			old:    before, missed: true, copies: true, cold: true, clients: [2][]string{{}, {deleteKey, getKey}},
 		},
 		"without the phase for deletions": {
-			phases: []route.MigrationPhase{waiting, copies},
+			phases: []route.Phase{waiting, copies},
 			old:    before, new: before, clients: [2][]string{{setTen}, {}},
 		},
 	} {

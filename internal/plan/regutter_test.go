@@ -69,7 +69,7 @@ const (
 )
 
 // phasesOf returns the phases of a migration.
-func phasesOf(phases ...route.MigrationPhase) (path []gutterPhase) {
+func phasesOf(phases ...route.Phase) (path []gutterPhase) {
 	for _, phase := range phases {
 		path = append(path, migrating+gutterPhase(phase))
 	}
@@ -103,7 +103,7 @@ func (g *gutterChange) router(t *testing.T, phase gutterPhase) *route.Router {
 	require.NoError(t, err)
 	if phase >= migrating && phase != migrating+gutterPhase(route.MigrationBack) {
 		return r.Migrate([]route.Move{{
-			From: number(g.from), To: number(g.to), Phase: route.MigrationPhase(phase - migrating), WarmsUp: g.missed,
+			From: number(g.from), To: number(g.to), Phase: route.Phase(phase - migrating), WarmsUp: g.missed,
 		}})
 	}
 	if phase != asBefore && phase < asAfter {
@@ -217,7 +217,7 @@ func number(pool string) int {
 // explore explores what can happen, at most limit states.
 func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explore.Failure) {
 	routers := map[gutterPhase]*route.Router{}
-	for phase := asBefore; phase < migrating+gutterPhase(route.NumMigrationPhases); phase++ {
+	for phase := asBefore; phase < migrating+gutterPhase(route.NumPhases); phase++ {
 		routers[phase] = g.router(t, phase)
 	}
 	path := g.phases

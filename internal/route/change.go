@@ -5,8 +5,18 @@ import (
 	"slices"
 )
 
-// Phase is a phase of the change from one placement to another; see changeRows. In phase Settled there is only one
-// side.
+// Phase is a phase of a change from one placement to another, or of a migration of keys to another pool. Any two
+// middlewares are in the same phase or in neighbouring ones:
+//
+//	change     settled  delete-new  copy  hand-over  read-new                  settled
+//	routes     settled  delete-new                   read-new                  settled  late, then settled, after a start
+//	migration  waiting  delete-new           copy    both       done
+//	warm-up    waiting  delete-new  warm-up  copy    both       done  or instead of the last two:  back
+//	fill       waiting  undecided   warm-up  copy    undecided  done
+//
+// A change settles in the placement that it leads to. The phases of the others follow from the clock and the
+// configuration alone: before the first and in phase back the keys are placed as if there were no migration, in phase
+// done as if they were routed to the new pool. See changeRows, migrationRows, warmUpRows and fillRows.
 type Phase uint8
 
 // The phases.
@@ -17,10 +27,21 @@ const (
 	HandOver
 	ReadNew
 	Late
+	MigrationWaiting
+	MigrationDeleteNew
+	MigrationUndecided
+	MigrationWarmUp
+	MigrationCopy
+	MigrationBoth
+	MigrationDone
+	MigrationBack
 	NumPhases
 )
 
-var phaseNames = [NumPhases]string{"settled", "delete-new", "copy", "hand-over", "read-new", "late"}
+var phaseNames = [NumPhases]string{
+	"settled", "delete-new", "copy", "hand-over", "read-new", "late",
+	"waiting", "delete-new", "undecided", "warm-up", "copy", "both", "done", "back",
+}
 
 // String returns the phase's name, the same in metrics and logs.
 func (p Phase) String() string { return phaseNames[p] }

@@ -5,50 +5,17 @@ import (
 	"strings"
 )
 
-// MigrationPhase is a phase of the migration of a pool's keys to another pool; see migrationRows, warmUpRows and
-// fillRows. The phase follows from the clock and the configuration alone. Any two middlewares are in the same phase or
-// in neighbouring ones:
-//
-//	migration  waiting  delete-new           copy  both       done
-//	warm-up    waiting  delete-new  warm-up  copy  both       done  or instead of the last two:  back
-//	fill       waiting  undecided   warm-up  copy  undecided  done
-//
-// Before the first and in phase back the keys are placed as if there were no migration, in phase done as if they were
-// routed to the new pool.
-type MigrationPhase uint8
-
-// The phases.
-const (
-	MigrationWaiting MigrationPhase = iota
-	MigrationDeleteNew
-	MigrationUndecided
-	MigrationWarmUp
-	MigrationCopy
-	MigrationBoth
-	MigrationDone
-	MigrationBack
-	NumMigrationPhases
-)
-
-var migrationPhaseNames = [NumMigrationPhases]string{
-	"waiting", "delete-new", "undecided", "warm-up", "copy", "both",
-	"done", "back",
-}
-
-// String returns the phase's name, the same in metrics and logs.
-func (p MigrationPhase) String() string { return migrationPhaseNames[p] }
-
 // Active reports whether keys are migrating: requests for them concern both pools.
-func (p MigrationPhase) Active() bool { return p > MigrationWaiting && p < MigrationDone }
+func (p Phase) Active() bool { return p > MigrationWaiting && p < MigrationDone }
 
 // ReadsNew reports whether the keys are read in the new pool.
-func (p MigrationPhase) ReadsNew() bool { return p == MigrationBoth || p == MigrationDone }
+func (p Phase) ReadsNew() bool { return p == MigrationBoth || p == MigrationDone }
 
 // Move is a migration in a phase. A migration in phase back has no Move: its keys are placed as if there were no
 // migration. From and To are the pools' numbers.
 type Move struct {
 	From, To int
-	Phase    MigrationPhase
+	Phase    Phase
 	// WarmsUp: only keys that reads miss are copied.
 	WarmsUp bool
 	// Cold, if not "", are names of servers of the pool From, separated by commas, that are filled with what reads miss

@@ -102,7 +102,7 @@ var changeRows = [NumPhases]Row{
 // migrationRows copy a pool's keys to another pool in the background, in phase copy. The old pool says which version is
 // current: as long as keys may be copied, a write is answered by an old server before it is sent to the new pool. So if
 // all old servers still hold what was copied, a write of it has yet to reach the new pool.
-var migrationRows = [NumMigrationPhases]Row{
+var migrationRows = [NumPhases]Row{
 	MigrationDeleteNew: {Old: settled, New: Drop},
 	MigrationCopy:      {Old: settled, New: Store | After},
 	MigrationBoth:      {Old: Store, New: settled, Forget: always},
@@ -112,7 +112,7 @@ var migrationRows = [NumMigrationPhases]Row{
 // it (sweep.Transfer). If the old pool then still holds the copied version, any write of another version has yet to
 // reach the new pool, and will replace the copy there. In phase copy such a migration copies nothing, so that no
 // unfinished copy is left in phase both.
-var warmUpRows = [NumMigrationPhases]Row{
+var warmUpRows = [NumPhases]Row{
 	MigrationDeleteNew: {Old: settled, New: Drop | After | Tentative},
 	MigrationWarmUp:    {Old: settled, New: Store | After | Tentative | Look},
 	MigrationCopy:      {Old: settled, New: Store | After | Tentative},
@@ -121,7 +121,7 @@ var warmUpRows = [NumMigrationPhases]Row{
 
 // fillRows do the same within a pool (Move.Cold): the servers that are filled are the new side of each key, and its
 // other servers the old side.
-var fillRows = [NumMigrationPhases]Row{
+var fillRows = [NumPhases]Row{
 	MigrationUndecided: {Old: settled, New: Store | After | Tentative, Forget: unlessFirst},
 	MigrationWarmUp:    {Old: settled, New: Read | Store | After | Tentative},
 	MigrationCopy:      {Old: settled, New: Store | After | Tentative},

@@ -271,7 +271,7 @@ func TestNeighboursInAChangeOfServersWithAGutterDoNotHarmEachOther(t *testing.T)
 }
 
 // moving returns the routers of a migration of pool a, or of a warm-up, in these phases. gutters are those of a and b.
-func (w world) moving(t *testing.T, m Move, gutters [2]string, phases ...MigrationPhase) (lengths [2]int,
+func (w world) moving(t *testing.T, m Move, gutters [2]string, phases ...Phase) (lengths [2]int,
 	at func(i, _ int) *Router,
 ) {
 	b := w.router(t, "b", w.replicas[1], 0, 1)
@@ -292,16 +292,16 @@ func (w world) moving(t *testing.T, m Move, gutters [2]string, phases ...Migrati
 }
 
 var (
-	migrationCourse = []MigrationPhase{
+	migrationCourse = []Phase{
 		MigrationWaiting, MigrationDeleteNew, MigrationCopy, MigrationBoth, MigrationDone,
 	}
-	warmUpCourse = []MigrationPhase{
+	warmUpCourse = []Phase{
 		MigrationWaiting, MigrationDeleteNew, MigrationWarmUp, MigrationCopy, MigrationBoth, MigrationDone,
 	}
-	returnCourse = []MigrationPhase{
+	returnCourse = []Phase{
 		MigrationWaiting, MigrationDeleteNew, MigrationWarmUp, MigrationCopy, MigrationBack,
 	}
-	fillCourse = []MigrationPhase{
+	fillCourse = []Phase{
 		MigrationWaiting, MigrationUndecided, MigrationWarmUp, MigrationCopy, MigrationUndecided, MigrationDone,
 	}
 	migrates = Move{From: 0, To: 1}
@@ -313,7 +313,7 @@ func TestNeighboursInAMigrationDoNotHarmEachOther(t *testing.T) {
 	for _, w := range worlds() {
 		for _, c := range []struct {
 			move   Move
-			phases []MigrationPhase
+			phases []Phase
 		}{{migrates, migrationCourse}, {warmsUp, warmUpCourse}, {warmsUp, returnCourse}, {isFilled, fillCourse}} {
 			lengths, at := w.moving(t, c.move, [2]string{}, c.phases...)
 			require.Empty(t, neighbours(lengths, 1, 30, nil, at), "%+v, %+v", w, c.move)
@@ -333,7 +333,7 @@ func TestNeighboursInAMigrationWithGuttersDoNotHarmEachOther(t *testing.T) {
 	} {
 		for _, c := range []struct {
 			move   Move
-			phases []MigrationPhase
+			phases []Phase
 		}{{migrates, migrationCourse}, {warmsUp, warmUpCourse}, {warmsUp, returnCourse}, {isFilled, fillCourse}} {
 			lengths, at := w.moving(t, c.move, gutters, c.phases...)
 			require.Empty(t, neighbours(lengths, 1, 2, everything(5), at), "%v, %+v", gutters, c.move)
@@ -347,12 +347,12 @@ func TestEveryFaultInjectedIntoTheTablesIsFound(t *testing.T) {
 		lengths, at := w.course(t, own, routes)
 		return neighbours(lengths, apart, 30, nil, at)
 	}
-	migration := func(m Move, apart int, phases ...MigrationPhase) string {
+	migration := func(m Move, apart int, phases ...Phase) string {
 		lengths, at := w.moving(t, m, [2]string{}, phases...)
 		return neighbours(lengths, apart, 30, nil, at)
 	}
-	without := func(phases []MigrationPhase, phase MigrationPhase) []MigrationPhase {
-		return slices.DeleteFunc(slices.Clone(phases), func(p MigrationPhase) bool { return p == phase })
+	without := func(phases []Phase, phase Phase) []Phase {
+		return slices.DeleteFunc(slices.Clone(phases), func(p Phase) bool { return p == phase })
 	}
 	planted := func(row *Row, fault Row, find func() string) string {
 		right := *row
@@ -397,7 +397,7 @@ func TestOneOfAKeysServersIsFilledFromTheOthers(t *testing.T) {
 	require.NoError(t, err)
 	cold := []int{2, 5} // b-0 and b-3
 	seen := map[string]bool{}
-	for _, phase := range []MigrationPhase{MigrationUndecided, MigrationWarmUp, MigrationCopy, MigrationDone} {
+	for _, phase := range []Phase{MigrationUndecided, MigrationWarmUp, MigrationCopy, MigrationDone} {
 		r := plain.Migrate([]Move{{From: 1, To: 1, Phase: phase, WarmsUp: true, Cold: "b-0,b-3"}})
 		for i := range 200 {
 			key := fmt.Appendf(nil, "key-%d", i)
