@@ -70,7 +70,7 @@ func TestAnExperimentRunsThroughTheChartAndItsNamespaceIsGone(t *testing.T) {
 	assert.Equal(t, "kubernetes", made.Testbed)
 	assert.Equal(t, "image mcmw:dev", made.Versions["mcmw"])
 	exported := filepath.Join(t.TempDir(), "export")
-	out, err = output(t.Context(), nil, program, "export", dir, "--format", "json", "--out", exported)
+	out, err = output(t.Context(), nil, program, "show", dir, "--export", "json", "--out", exported)
 	require.NoError(t, err, out)
 	var results []struct {
 		Run            int
