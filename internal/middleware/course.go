@@ -76,8 +76,6 @@ func (c *course) board(*Middleware) *board { return nil }
 
 func (c *course) keepMarks(context.Context, *Middleware) {}
 
-func (c *course) next(*Middleware) route.Phase { return courseRows[c.phase].next }
-
 func (c *course) heard(context.Context, *Middleware, sightings) bool { return false }
 
 func (c *course) end(context.Context, *Middleware) {}
