@@ -171,7 +171,8 @@
 // With Options.Shadows requests of a pool are copied to another pool (package shadow), which is served by a middleware
 // of its own that has no clients (shadowed). With Options.Follows another pool follows a pool (package follow). Both
 // begin at the worker that answers a request, just before it answers. Nothing here waits for the other pool, except Run
-// at its end.
+// at its end. In a pool with Holds, which follows one elsewhere, what was stored on a condition is deleted again if the
+// key has a tombstone (package plan, hold.go).
 //
 // # Queues and workers
 //
@@ -202,7 +203,8 @@
 // one middleware copies to them the values of keys that move (sweep.Copier), before anyone reads them there.
 // Middlewares announce their phases on the servers (board), so that none stops deleting on the previous holders while
 // another may read these, and one that starts joins the others in their phase (join). Changes of routes go through the
-// same phases: courseRows says for both what a middleware does in each.
+// same phases: courseRows says for both what a middleware does in each. Migrations (migrating) have the same driver,
+// but phases of their own, which go by the clock.
 //
 // A middleware that is the only writer, or uses no phases, replaces the placement at once: when a key that has moved is
 // written, the write is noted for its previous holders (backend.Server.LeaveBehind), which delete the key before they
