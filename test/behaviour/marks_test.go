@@ -52,39 +52,36 @@ func behindProxies(t *testing.T, n int, o middleware.Options, servers []*mctest.
 	return fleet, proxies
 }
 
-func TestOneServerIsEnoughWhileAllMiddlewaresReachItAndKeepsItsValues(t *testing.T) {
+// For suspended servers, which refuse nothing, one server counts for a minute only, which a busy machine can take.
+// The fault scenarios two-of-three-freeze and one-of-two-freeze ask for them, and the models.
+func TestOneServerIsEnoughWhileTheOthersRefuseConnectionsAndKeepsItsValues(t *testing.T) {
 	for _, n := range []int{2, 3} {
-		for how, fault := range map[string]struct{ begin, end func(*mctest.Server) }{
-			"killed":  {(*mctest.Server).Stop, (*mctest.Server).Start},
-			"stopped": {(*mctest.Server).Freeze, (*mctest.Server).Thaw},
-		} {
-			t.Run(fmt.Sprintf("%d middlewares, %s", n, how), func(t *testing.T) {
-				servers := mctest.StartNewMemcacheds(t, 3)
-				o := liveOptions()
-				o.ConnectTimeout, o.Timeout, o.StallAfter = time.Second, time.Second, 100*time.Millisecond
-				s := stage(t, n, o, servers)
-				kept := numbered(50)
-				insist(t, s.addrs[0], kept, "kept")
-				s.legal(t, loadOf(t), func() {
-					for _, server := range servers[:2] {
-						fault.begin(server)
-					}
-					s.more(t, 200)
-					for _, server := range servers[:2] {
-						fault.end(server)
-					}
-					s.up(t)
-				})
-				for _, m := range s.fleet {
-					require.Zero(t, m.Stats().Snapshot().Servers[2].Health.Flushes, "the one that was left")
+		t.Run(fmt.Sprintf("%d middlewares", n), func(t *testing.T) {
+			servers := mctest.StartNewMemcacheds(t, 3)
+			o := liveOptions()
+			o.ConnectTimeout, o.Timeout, o.StallAfter = time.Second, time.Second, 100*time.Millisecond
+			s := stage(t, n, o, servers)
+			kept := numbered(50)
+			insist(t, s.addrs[0], kept, "kept")
+			s.legal(t, loadOf(t), func() {
+				for _, server := range servers[:2] {
+					server.Stop()
 				}
-				for _, key := range kept {
-					value, found := servers[2].Get(key)
-					require.True(t, found, key)
-					require.Equal(t, "kept", value)
+				s.more(t, 200)
+				for _, server := range servers[:2] {
+					server.Start()
 				}
+				s.up(t)
 			})
-		}
+			for _, m := range s.fleet {
+				require.Zero(t, m.Stats().Snapshot().Servers[2].Health.Flushes, "the one that was left")
+			}
+			for _, key := range kept {
+				value, found := servers[2].Get(key)
+				require.True(t, found, key)
+				require.Equal(t, "kept", value)
+			}
+		})
 	}
 }
 
