@@ -132,10 +132,7 @@ func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 // requireOptions expects the options of a single pool, whose settings want has outside Pools.
 func requireOptions(t *testing.T, want, got middleware.Options) {
 	t.Helper()
-	want.Pools = []middleware.PoolOptions{{
-		Pool: route.Pool{Servers: want.Servers, Options: want.Placement}, Ack: want.Ack, Timeout: want.Timeout,
-		Large: want.Large, ServerOptions: want.ServerOptions,
-	}}
+	want.Pools = []middleware.PoolOptions{want.OnlyPool()}
 	want.Servers = nil
 	require.Equal(t, want, got)
 }

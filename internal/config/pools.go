@@ -396,17 +396,12 @@ func (c *Config) With(servers []route.Server) middleware.Options {
 
 // options returns the middleware's options for the pool with these servers.
 func (p *pool) options(servers []route.Server) middleware.PoolOptions {
-	d := p.config
-	placement := d.Placement
-	if placement.Gutter != "" {
-		placement.GutterTTL = int(cmp.Or(d.GutterTTL, defaultGutterTTL) / time.Second)
+	o := p.config.OnlyPool()
+	o.Name, o.Servers = p.name, servers
+	if o.Options.Gutter != "" {
+		o.Options.GutterTTL = int(cmp.Or(p.config.GutterTTL, defaultGutterTTL) / time.Second)
 	}
-	return middleware.PoolOptions{
-		Pool: route.Pool{Name: p.name, Servers: servers, Options: placement},
-		Ack:  d.Ack, Writers: d.Writers, Timeout: d.Timeout, Large: d.Large, Holds: d.Holds,
-		ServerTLS:      d.Security.ServerTLS,
-		ServerAuthFile: d.Security.ServerAuthFile, ServerOptions: d.ServerOptions,
-	}
+	return o
 }
 
 // Router returns the placement of keys on the servers that were found for AllLookups.

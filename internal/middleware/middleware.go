@@ -71,11 +71,7 @@ func (o Options) withDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Large.Item = cmp.Or(o.Large.Item, DefaultItemSize)
 	if len(o.Pools) == 0 {
-		o.Pools = []PoolOptions{{
-			Pool: route.Pool{Servers: o.Servers, Options: o.Placement}, Ack: o.Ack, Writers: o.Writers,
-			Timeout: o.Timeout, Large: o.Large, Holds: o.Holds,
-			ServerTLS: o.Security.ServerTLS, ServerAuthFile: o.Security.ServerAuthFile, ServerOptions: o.ServerOptions,
-		}}
+		o.Pools = []PoolOptions{o.OnlyPool()}
 		o.Servers = nil
 	}
 	o.Pools = slices.Clone(o.Pools)

@@ -118,6 +118,15 @@ type PoolOptions struct {
 	backend.ServerOptions
 }
 
+// OnlyPool returns the pool without a name that o has if Pools is empty.
+func (o *Options) OnlyPool() PoolOptions {
+	return PoolOptions{
+		Pool: route.Pool{Servers: o.Servers, Options: o.Placement}, Ack: o.Ack, Writers: o.Writers, Timeout: o.Timeout,
+		Large: o.Large, Holds: o.Holds, ServerTLS: o.Security.ServerTLS, ServerAuthFile: o.Security.ServerAuthFile,
+		ServerOptions: o.ServerOptions,
+	}
+}
+
 // routes returns the routes sorted by prefix, then the route of all other keys.
 func (o *Options) routes() (routes []stats.Route) {
 	all := o.Routes.All()
