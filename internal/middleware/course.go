@@ -51,10 +51,8 @@ type driven interface {
 	board(m *Middleware) *board
 	// keepMarks keeps the marks of servers that were cleaned.
 	keepMarks(ctx context.Context, m *Middleware)
-	// mayEnd reports whether the present phase may end.
-	mayEnd(m *Middleware) bool
-	// dwell is how long the middleware stays in the present phase at least.
-	dwell(m *Middleware) time.Duration
+	// lasts returns how long the present phase lasts from now on; unknown: until something else has ended.
+	lasts(m *Middleware) time.Duration
 	// lookEvery is the time between two looks at what other middlewares have announced, and at what heard does.
 	lookEvery(m *Middleware) time.Duration
 	// next returns the phase after the present one.
@@ -80,9 +78,14 @@ func (c *course) heard(context.Context, *Middleware, sightings) bool { return fa
 
 func (c *course) end(context.Context, *Middleware) {}
 
-func (c *course) mayEnd(*Middleware) bool {
-	return !time.Now().Before(c.due) && done(c.cleaned) &&
-		(c.phase != route.Copy || c.copying != nil && done(c.copying.ended))
+// unknown is a time after which drive looks again at what makes no difference to it before.
+const unknown = time.Hour
+
+func (c *course) lasts(*Middleware) time.Duration {
+	if !done(c.cleaned) || c.phase == route.Copy && (c.copying == nil || !done(c.copying.ended)) {
+		return unknown
+	}
+	return time.Until(c.due)
 }
 
 // done reports whether cleaned is closed, or nil.
@@ -99,6 +102,7 @@ func done(cleaned <-chan struct{}) bool {
 // previous routes.
 const lateSteps = 2
 
+// dwell is how long the middleware stays in the present phase at least, unless that goes by the clock.
 func (c *course) dwell(m *Middleware) time.Duration {
 	switch step := m.options.ChangeStep; {
 	case c.alone, c.behind:
@@ -181,18 +185,15 @@ func (m *Middleware) drives() {
 func (m *Middleware) driveOne(ctx context.Context, d driven) (wait time.Duration) {
 	c := d.progress()
 	looks := !time.Now().Before(c.look)
-	if looks || d.mayEnd(m) {
-		if !m.look(ctx, d) && d.mayEnd(m) {
+	if looks || d.lasts(m) <= 0 {
+		if !m.look(ctx, d) && d.lasts(m) <= 0 {
 			m.step(ctx, d)
 		}
 	}
 	if looks {
 		c.look = time.Now().Add(d.lookEvery(m))
 	}
-	if wait = time.Until(c.look); time.Now().Before(c.due) {
-		wait = min(wait, time.Until(c.due))
-	}
-	return wait
+	return min(time.Until(c.look), d.lasts(m))
 }
 
 // announce announces that d enters phase, or is in it, and returns what others have announced. applying is held.
@@ -264,7 +265,7 @@ func (m *Middleware) entered(ctx context.Context, d driven) {
 	if c.phase == route.DeleteNew {
 		m.announce(ctx, d, c.phase) // on servers that have joined, too
 	}
-	c.due, c.look = time.Now().Add(d.dwell(m)), time.Now().Add(d.lookEvery(m))
+	c.due, c.look = time.Now().Add(c.dwell(m)), time.Now().Add(d.lookEvery(m))
 	m.drives()
 }
 

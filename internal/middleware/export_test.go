@@ -32,7 +32,7 @@ func (m *Middleware) EndPhase() bool {
 // awaitCopied lets copying begin, if a change is in phase copy, and waits for its end. applying is held.
 func (m *Middleware) awaitCopied() {
 	for _, t := range m.poolStates {
-		for c := t.change; c != nil && t.change == c && c.phase == route.Copy && !c.mayEnd(m); {
+		for c := t.change; c != nil && t.change == c && c.phase == route.Copy && c.lasts(m) > 0; {
 			c.due = time.Now()
 			if c.copying == nil {
 				m.look(m.work, c) // asks the servers whether another is still in delete-new

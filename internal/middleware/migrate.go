@@ -211,9 +211,6 @@ func (m *Middleware) usedUntil(g *Migration) (until time.Time) {
 
 func (d *migrating) what() string { return "a migration" }
 
-// mayEnd is true when the clock says so, or when the new pool is clean.
-func (d *migrating) mayEnd(m *Middleware) bool { return d.next(m) != d.phase }
-
 func (d *migrating) next(m *Middleware) route.Phase { return m.phaseOf(&d.g, m.options.ChangeStep) }
 
 func (d *migrating) prepare(_ context.Context, m *Middleware, _ route.Phase, _ sightings) route.Phase {
@@ -226,10 +223,14 @@ func (d *migrating) prepare(_ context.Context, m *Middleware, _ route.Phase, _ s
 	return next
 }
 
-func (d *migrating) dwell(m *Middleware) time.Duration {
+// lasts goes by the clock. Phase copy instead of warm-up ends when the new pool is clean.
+func (d *migrating) lasts(m *Middleware) time.Duration {
 	_, _, until := d.g.Phase(m.clock(), m.options.ChangeStep)
-	if until.IsZero() {
-		return time.Hour
+	switch {
+	case d.next(m) != d.phase:
+		return 0
+	case until.IsZero():
+		return unknown
 	}
 	return until.Sub(m.clock())
 }

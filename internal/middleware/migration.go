@@ -127,34 +127,40 @@ func (g *Migration) name() string {
 	return g.From + " -> " + g.Target() + " " + g.Start.UTC().Format(time.RFC3339)
 }
 
+// phases are g's phases, in their order, between the times in Phase.
+func (g *Migration) phases() [6]route.Phase {
+	const waiting, deleteNew, undecided, warmUp, copies, both, done, back = route.MigrationWaiting,
+		route.MigrationDeleteNew, route.MigrationUndecided, route.MigrationWarmUp, route.MigrationCopy,
+		route.MigrationBoth, route.MigrationDone, route.MigrationBack
+	switch {
+	case g.inside():
+		return [...]route.Phase{waiting, undecided, warmUp, copies, undecided, done}
+	case g.goesBack():
+		return [...]route.Phase{waiting, deleteNew, warmUp, copies, back, back}
+	case g.WarmsUp:
+		return [...]route.Phase{waiting, deleteNew, warmUp, copies, both, done}
+	}
+	return [...]route.Phase{waiting, deleteNew, copies, copies, both, done}
+}
+
 // Phase returns the phase at the time now, and when it began and ends. The zero time means that it has no beginning or
 // end.
 func (g *Migration) Phase(now time.Time, step time.Duration) (phase route.Phase, since, until time.Time) {
-	phase = route.MigrationWaiting
 	_, copied := g.copying(step)
-	ends := [...]time.Time{g.Start, g.Start.Add(step), copied, g.over().Add(-step), g.over()}
-	next := [...]route.Phase{
-		route.MigrationDeleteNew, route.MigrationWarmUp, route.MigrationCopy,
-		route.MigrationBoth, route.MigrationDone,
-	}
 	if !g.WarmsUp {
-		ends[2] = ends[1] // there is no phase warm-up
+		copied = g.Start.Add(step) // there is no phase warm-up
 	}
-	if g.inside() {
-		next[0], next[3] = route.MigrationUndecided, route.MigrationUndecided
-	}
-	if g.goesBack() {
-		next[3], next[4] = route.MigrationBack, route.MigrationBack
-	}
-	for k, end := range ends {
+	phases := g.phases()
+	phase = phases[0]
+	for k, end := range [...]time.Time{g.Start, g.Start.Add(step), copied, g.over().Add(-step), g.over()} {
 		if now.Before(end) {
 			if g.endless() && phase >= route.MigrationWarmUp {
 				end = time.Time{}
 			}
 			return phase, since, end
 		}
-		if phase != next[k] {
-			phase, since = next[k], end
+		if next := phases[k+1]; next != phase {
+			phase, since = next, end
 		}
 	}
 	return phase, since, time.Time{}
