@@ -2,6 +2,9 @@ package middleware
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"slices"
 
 	"mcmw/internal/backend"
@@ -14,10 +17,7 @@ import (
 func (p *pool) board(own *change) *board {
 	b := &board{
 		servers: p.servers, keys: [numNotices]string{marker.DeletingKey, marker.CopyingKey, marker.ReadingKey},
-		name: func(value []byte) (name route.Announced, ok bool) {
-			_, name, ok = decodeChange(value)
-			return name, ok
-		},
+		read: p.announced,
 	}
 	if own != nil {
 		b.own, b.value = own.name(), own.announcement()
@@ -25,14 +25,24 @@ func (p *pool) board(own *change) *board {
 	return b
 }
 
-// decodeChange returns the record that announces a change, and the change's name.
-func decodeChange(value []byte) (r *marker.Record, name route.Announced, ok bool) {
-	r, err := marker.Decode(value)
-	if err != nil || len(r.Previous) != 1 {
-		return nil, name, false
+// announced returns the change that value, a record, announces.
+func (p *pool) announced(value []byte) (a announced, ok bool) {
+	record, err := marker.Decode(value)
+	if err != nil || len(record.Previous) != 1 {
+		return a, false
 	}
-	r.Placement.Share, r.Previous[0].Share = nil, nil // the set of keys that the pool has changes independently
-	return r, route.Announced{From: fingerprint(r.Previous[0]), To: fingerprint(r.Placement)}, true
+	from, to := record.Previous[0], record.Placement
+	from.Share, to.Share = nil, nil // the set of keys that the pool has changes independently
+	a.Announced = route.Announced{From: fingerprint(from), To: fingerprint(to)}
+	a.change = func() driven {
+		from, knownFrom := p.located(from, record)
+		to, knownTo := p.located(to, record)
+		if !knownFrom || !knownTo {
+			return nil
+		}
+		return &change{of: p.poolState, from: from, to: to}
+	}
+	return a, true
 }
 
 func (c *change) board(m *Middleware) *board {
@@ -72,9 +82,8 @@ func (p *pool) conflict(own route.Announced, seen sightings) *placement {
 		if a.From != own.From || a.To == own.To {
 			continue
 		}
-		record, _, _ := decodeChange(a.value) // it never fails: a has its name
-		if to, ok := p.located(record.Placement, record); ok {
-			return &to
+		if c, ok := a.change().(*change); ok {
+			return &c.to
 		}
 	}
 	return nil
@@ -143,4 +152,90 @@ func (p *pool) located(read marker.Placement, record *marker.Record) (found plac
 	}
 	router, err := route.New(servers, o)
 	return placement{router, o}, err == nil
+}
+
+// routesChange is what is announced of a change of routes or gutters.
+type routesChange struct {
+	From    route.Routes             `json:"from"`
+	Gutters map[string]route.Standin `json:"gutters,omitempty"` // as in rerouting
+	To      string                   `json:"to"`                // names the routes and gutters after it
+}
+
+// named returns a short text that is equal for what is equal in JSON.
+func named(v any) string {
+	text, _ := json.Marshal(v) // it never fails for what is announced
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:6])
+}
+
+// routesName names o's routes and gutters.
+func (o *Options) routesName() string {
+	a := routesChange{Gutters: map[string]route.Standin{}}
+	if table, err := route.NewTable(o.names(), o.Routes); err == nil { // it never fails: o has been validated
+		a.From = table.Routes()
+	}
+	for _, p := range o.Pools {
+		if gutter := p.Options.Standin(); gutter.Pool != "" {
+			a.Gutters[p.Name] = gutter
+		}
+	}
+	return named(a)
+}
+
+// routesBoard returns where changes to this middleware's routes and gutters are announced. A middleware that has
+// started knows the routes before the change only from records, so the change is known by what it leads to. r may be
+// nil.
+func (m *Middleware) routesBoard(r *rerouting) *board {
+	own := route.Announced{To: m.options.routesName()}
+	b := &board{
+		servers: m.phasedServers(), own: own,
+		keys: [numNotices]string{noticeDeleting: marker.RoutesDeletingKey, noticeReading: marker.RoutesReadingKey},
+		read: func(value []byte) (a announced, ok bool) {
+			var c routesChange
+			ok = json.Unmarshal(value, &c) == nil && c.To == own.To
+			c.To = ""
+			a.Announced = route.Announced{From: named(c), To: own.To}
+			a.change = func() driven { return m.current.Load().joining(c) }
+			return a, ok
+		},
+	}
+	if r != nil {
+		b.value, _ = json.Marshal(routesChange{r.from, r.gutters, own.To}) // it never fails
+	}
+	return b
+}
+
+// board returns nil in the last phase: nobody has to know of that.
+func (r *rerouting) board(m *Middleware) *board {
+	if r.alone || r.phase == route.Settled {
+		return nil
+	}
+	return m.routesBoard(r)
+}
+
+// phasedServers returns the servers of the pools that change in phases.
+func (m *Middleware) phasedServers() (servers []*backend.Server) {
+	for _, p := range m.current.Load().pools {
+		if p.records != nil && p.options.inPhases(p.step) {
+			servers = append(servers, p.servers...)
+		}
+	}
+	return servers
+}
+
+// joining returns the change a to c's routes; nil: c lacks a pool that it needs.
+func (c *core) joining(a routesChange) driven {
+	before, err := route.NewTable(c.options.names(), a.From)
+	if err != nil {
+		return nil
+	}
+	r := &rerouting{from: a.From, gutters: map[string]route.Standin{}}
+	for pool, gutter := range a.Gutters {
+		if c.options.number(pool) < 0 || gutter.Pool != "" && c.options.number(gutter.Pool) < 0 {
+			return nil
+		}
+		r.gutters[pool] = gutter
+	}
+	r.gains = gains(route.MovedBetween(before, c.router.Table()))
+	return r
 }

@@ -27,17 +27,17 @@ const (
 type board struct {
 	servers []*backend.Server
 	keys    [numNotices]string // "": such changes have no phase for it
-	name    func(value []byte) (change route.Announced, ok bool)
+	read    func(value []byte) (a announced, ok bool)
 	// own is the change of this middleware, and value what it writes about it. If own.From is "", the change is known
 	// by its To alone.
 	own   route.Announced
 	value []byte
 }
 
-// announced is a change that a middleware has announced, and what it has written about it.
+// announced is a change that a middleware has announced.
 type announced struct {
 	route.Announced
-	value []byte
+	change func() driven // the change for this middleware; nil: it does not know a server or pool that this needs
 }
 
 // sightings are what middlewares have announced.
@@ -77,10 +77,10 @@ func (b *board) sight(ctx context.Context, without ...notice) (all sightings) {
 		each(b.servers, func(s *backend.Server) {
 			_ = s.Talk(ctx, func(l *link.Link) error {
 				value, _, err := l.Get(key)
-				if name, ok := b.name(value); err == nil && ok {
+				if a, ok := b.read(value); err == nil && ok {
 					mu.Lock()
 					defer mu.Unlock()
-					all.by[n] = append(all.by[n], announced{name, value})
+					all.by[n] = append(all.by[n], a)
 				}
 				return err
 			})

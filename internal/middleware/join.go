@@ -24,7 +24,11 @@ func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 				"from", fingerprint(t.from.record()), "to", fingerprint(t.to.record()))
 		}
 	}
-	if m.routing = m.joinRoutes(ctx, c); m.routing != nil {
+	if c.router.Named() {
+		joined, _ := m.join(ctx, m.routesBoard(nil))
+		m.routing, _ = joined.(*rerouting)
+	}
+	if m.routing != nil {
 		changes = true
 		for _, t := range m.poolStates {
 			t.joinedRoutes = true
@@ -69,21 +73,11 @@ func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 // joinPool makes the pool join the change that other middlewares have announced on its servers, or that the servers'
 // records show although no middleware is there to announce it. It returns false if there is none. applying is held.
 func (m *Middleware) joinPool(ctx context.Context, p *pool) bool {
-	t, own, known := p.poolState, p.settled, true
-	joined := m.join(ctx, p.board(nil), func(value []byte, phase route.Phase) driven {
-		record, _, _ := decodeChange(value)
-		from, knownFrom := p.located(record.Previous[0], record)
-		to, knownTo := p.located(record.Placement, record)
-		if known = knownFrom && knownTo; !known {
-			return nil
-		}
-		t.change = &change{course: course{phase: phase, joined: true}, of: t, from: from, to: to}
-		return t.change
-	})
-	if joined {
+	t, own := p.poolState, p.settled
+	joined, known := m.join(ctx, p.board(nil))
+	if t.change, _ = joined.(*change); t.change != nil {
 		return true
 	}
-	t.change = nil
 	from, phase, ok := p.before(p.records.Looks().Newest())
 	if !known || !ok {
 		return false
@@ -94,12 +88,11 @@ func (m *Middleware) joinPool(ctx context.Context, p *pool) bool {
 	return true
 }
 
-// join makes a middleware that starts join the change that others have announced on b. enter returns the change that
-// they have described, in a phase; nil: it can't. The announcements are read again after this middleware has made its
-// own: if it joins in a phase before read-new, none of the others has left read-new before it has seen that. If the two
-// looks are further apart than lookEvery, announcements may have expired meanwhile, and it begins again. It returns
-// false if there is nothing to join.
-func (m *Middleware) join(ctx context.Context, b *board, enter func(value []byte, phase route.Phase) driven) bool {
+// join makes a middleware that starts join the change that others have announced on b. The announcements are read again
+// after this middleware has made its own: if it joins in a phase before read-new, none of the others has left read-new
+// before it has seen that. If the two looks are further apart than lookEvery, announcements may have expired meanwhile,
+// and it begins again. joined is nil if nothing is announced, or if known is false: what this middleware can't join.
+func (m *Middleware) join(ctx context.Context, b *board) (joined driven, known bool) {
 	begun, seen := time.Now(), b.sight(ctx)
 	next := func() (route.Announced, route.Phase) {
 		return route.Join(names(seen.by[noticeDeleting]), names(seen.by[noticeCopying]), names(seen.by[noticeReading]))
@@ -107,16 +100,16 @@ func (m *Middleware) join(ctx context.Context, b *board, enter func(value []byte
 	for {
 		a, phase := next()
 		if phase == route.Settled {
-			return false
+			return nil, true
 		}
 		all := seen.all()
 		joins := all[slices.Index(names(all), a)]
-		d := enter(joins.value, phase)
-		if d == nil {
-			return false
+		if joined = joins.change(); joined == nil {
+			return nil, false
 		}
-		if seen = m.announce(ctx, d, phase); phase == route.ReadNew {
-			return true
+		joined.progress().phase, joined.progress().joined = phase, true
+		if seen = m.announce(ctx, joined, phase); phase == route.ReadNew {
+			return joined, true
 		}
 		for _, n := range courseRows[phase].announces {
 			seen.by[n] = []announced{joins}
@@ -126,7 +119,7 @@ func (m *Middleware) join(ctx context.Context, b *board, enter func(value []byte
 			b.leave(ctx, phase, route.Settled)
 			begun, seen = time.Now(), b.sight(ctx)
 		case again == phase:
-			return true
+			return joined, true
 		}
 	}
 }
