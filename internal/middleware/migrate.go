@@ -108,7 +108,7 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 		}
 		for _, p := range o.Pools {
 			t := m.stateNamed(p.Name)
-			if t == nil || p.Name != g.From && p.Name != g.To {
+			if t == nil || !g.uses(p.Name) {
 				continue
 			}
 			current := m.current.Load().of(t).wanted()
@@ -144,7 +144,7 @@ func (m *Middleware) checkBegin(ctx context.Context, g *Migration, o *Options) e
 			"it starts", g.describe(), moment(g.Start), moment(earliest))
 	}
 	for _, p := range m.current.Load().pools {
-		if (p.name == g.From || p.name == g.To) && !p.versioned.Load() && !p.haveVersions(ctx) {
+		if g.uses(p.name) && !p.versioned.Load() && !p.haveVersions(ctx) {
 			return fmt.Errorf("a migration of pool %q needs memcached 1.6.27 or later on all its servers", p.name)
 		}
 	}
@@ -196,13 +196,23 @@ func (m *Middleware) applyMigrations(o *Options) (begun []driven) {
 	return begun
 }
 
+// checkDropped returns a NotYet if other middlewares may still use the pool for a migration that was dropped here. then
+// says what is possible afterwards. applying is held.
+func (m *Middleware) checkDropped(pool, then string) error {
+	until := m.busyUntil[pool]
+	if !m.clock().Before(until) {
+		return nil
+	}
+	return NotYet{fmt.Errorf("a migration to pool %q was dropped, and other mcmw may not have dropped it yet; %s from "+
+		"%s on", pool, then, moment(until))}
+}
+
 // usedUntil returns the time after which no middleware uses g's new pool for an earlier migration; zero: there is no
 // earlier one. The keys that the earlier migration leaves there are deleted after that time. applying is held.
 func (m *Middleware) usedUntil(g *Migration) (until time.Time) {
 	until = m.busyUntil[g.To]
 	for _, h := range m.options.Migrations {
-		if end := h.over().Add(m.options.ChangeStep); h.Start.Before(g.Start) && (h.From == g.To || h.To == g.To) &&
-			end.After(until) {
+		if end := h.over().Add(m.options.ChangeStep); h.Start.Before(g.Start) && h.uses(g.To) && end.After(until) {
 			until = end
 		}
 	}

@@ -51,6 +51,9 @@ type Migration struct {
 // inside reports whether the migration fills servers of a pool from the pool's other servers.
 func (g *Migration) inside() bool { return g.Cold != "" || g.Zone != "" }
 
+// uses reports whether the migration is from or to the pool with that name.
+func (g *Migration) uses(pool string) bool { return g.From == pool || g.To == pool }
+
 // cold returns the names of the servers that are filled, separated by commas; servers are those of g's pool.
 func (g *Migration) cold(servers []route.Server) string {
 	if g.Zone == "" {
@@ -232,7 +235,7 @@ func (o *Options) checkMigrations() error {
 				moment(g.Start), moment(g.End), leastMigration(step), step)
 		}
 		for _, h := range o.Migrations[:i] {
-			if h.From != g.From && h.From != g.To && h.To != g.From && h.To != g.To {
+			if !h.uses(g.From) && !h.uses(g.To) {
 				continue
 			}
 			// the pool keeps keys after Back, which are deleted only when a new migration is applied

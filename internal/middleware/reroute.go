@@ -109,8 +109,7 @@ func (m *Middleware) checkRoutes(o *Options, s shift) (err error) {
 		}
 		for _, g := range o.Migrations {
 			gutter, next := s.gutters[pool].Pool, o.poolNamed(pool).Options.Gutter
-			if m.clock().Before(g.over()) && slices.ContainsFunc([]string{g.From, g.To},
-				func(name string) bool { return name == pool || name == gutter || name == next }) {
+			if m.clock().Before(g.over()) && slices.ContainsFunc([]string{pool, gutter, next}, g.uses) {
 				return route.WrongGutter(pool,
 					"pool %q had the gutter %q until now, and %s has not ended; change the gutter alone, before the "+
 						"migration is added or after it has ended",
@@ -136,12 +135,11 @@ func (m *Middleware) checkRoutes(o *Options, s shift) (err error) {
 			}
 		}
 		for _, name := range []string{k.From, k.To} {
-			if until := m.busyUntil[name]; m.clock().Before(until) {
-				return NotYet{fmt.Errorf("a migration to pool %q was dropped, and other mcmw may not have dropped it "+
-					"yet; the routes can change from %s on", name, moment(until))}
+			if err := m.checkDropped(name, "the routes can change"); err != nil {
+				return err
 			}
 			for _, g := range slices.Concat(m.options.Migrations, o.Migrations) {
-				if (g.From == name || g.To == name) && m.clock().Before(g.over()) {
+				if g.uses(name) && m.clock().Before(g.over()) {
 					return refuse("%s has not ended; change the routes after it (end: %s)", g.describe(), g.ending())
 				}
 			}

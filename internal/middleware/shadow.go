@@ -139,17 +139,13 @@ func (m *Middleware) checkBecomesShadow(name string) error {
 		return refuse("a route")
 	case slices.ContainsFunc(m.options.Pools, func(p PoolOptions) bool { return p.Options.Gutter == name }):
 		return refuse("the keys of pools whose gutter it is")
-	case slices.ContainsFunc(m.options.Migrations, func(g Migration) bool { return g.From == name || g.To == name }):
+	case slices.ContainsFunc(m.options.Migrations, func(g Migration) bool { return g.uses(name) }):
 		return refuse("a migration")
 	case t.change != nil:
 		return NotYet{fmt.Errorf("a change of the servers of pool %q has not ended; the pool can become a shadow "+
 			"when it has", name)}
-	case m.clock().Before(m.busyUntil[name]):
-		return NotYet{fmt.Errorf("a migration to pool %q was dropped, and other mcmw may not have dropped it yet; it "+
-			"can become a shadow from %s on",
-			name, moment(m.busyUntil[name]))}
 	}
-	return nil
+	return m.checkDropped(name, "it can become a shadow")
 }
 
 // checkShadows returns the error with which applyShadows would refuse the shadows of o. applying is held.

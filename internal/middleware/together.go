@@ -171,7 +171,7 @@ func (o *Options) features() (all []given) {
 			give(fromItsGutter, g.To, path, "{from}", strconv.Quote(g.From))
 		}
 		for _, p := range pools {
-			if g.WarmsUp && p.Name != g.From && p.Name != g.To {
+			if g.WarmsUp && !g.uses(p.Name) {
 				give(warmsUp, p.Name, path)
 			}
 		}
