@@ -105,11 +105,11 @@ load-agreement: deps build ## compare the load generator with memtier_benchmark,
 	.ci/fill docs/results/load.md
 
 # The systems and loads of `make bench`. Its memcached and proxy are the newer memcached that `make deps` builds.
-SYSTEMS ?= floor,mcmw,twemproxy,proxy,direct
-LOADS   ?= mixed-64,mixed-1,mixed-400,pipelined,multi-get,set-4k,get-4k,zipf-get
+SYSTEMS ?= mcmw,twemproxy,proxy,go-floor,floor,direct
+LOADS   ?= mixed-64,mixed-1,mixed-400,pipelined,multi-get,set-4k,get-4k,zipf-get,one-key,replicated,replicated-set
 bench: deps build ## compare with other proxies and the least that a proxy can do, on one processor, and fill docs/results/performance.md (about 40 minutes, on a quiet machine)
 	MCMW_MEMCACHED_NEW="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie/memcached" bin/mcmwlab bench --systems $(SYSTEMS) --loads $(LOADS) \
-		--rounds 6 --out results/bench --resume || [ $$? -eq 1 ]
+		--rounds 10 --out results/bench --resume || [ $$? -eq 1 ]
 	PATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie:$$PATH" bin/mcmwlab run lab/experiments/performance/*.yaml --out-dir results/performance --resume $(BENCHFLAGS)
 	.ci/fill docs/results/performance.md
 

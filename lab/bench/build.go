@@ -1,11 +1,10 @@
 package bench
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
-	_ "embed" // the floor
+	_ "embed" // the floors
 	"fmt"
 	"io"
 	"os"
@@ -23,10 +22,16 @@ type System struct {
 	Name string // letters, digits, - and _
 	experiment.SystemKind
 	Commit string // from which Build builds an mcmw; "": the program exists
+	floor  *floor // which Build compiles; nil: s is none
 }
 
 // known are the systems with names of their own.
-var known = []string{experiment.Mcmw, experiment.Twemproxy, experiment.Proxy, experiment.Direct, experiment.Floor}
+var known = []string{
+	experiment.Mcmw, experiment.Twemproxy, experiment.Proxy, experiment.Direct, experiment.Floor, goFloor,
+}
+
+// goFloor is the least that a proxy of mcmw's shape can do.
+const goFloor = "go-floor"
 
 var notInName = regexp.MustCompile(`[^A-Za-z0-9_]+`)
 
@@ -44,6 +49,8 @@ func Find(ctx context.Context, text string) (s System, err error) {
 	}
 	info, statErr := os.Stat(name)
 	switch {
+	case floors[name] != nil:
+		s.Kind, s.floor = experiment.Floor, floors[name]
 	case slices.Contains(known, name):
 		s.Kind = name
 	case statErr == nil && info.Mode().IsRegular():
@@ -63,21 +70,40 @@ var expected = "the path of an mcmw, a revision of the repository in this direct
 	strings.Join(known, ", ")
 
 //go:embed floor/floor.c
-var floorSource []byte
+var cSource []byte
+
+//go:embed gofloor.go
+var goSource []byte
+
+// floor is a program of one file.
+type floor struct {
+	source   []byte
+	file     string   // its name
+	compiler []string // without -o, the program and the source
+	missing  string   // what to do without the compiler
+}
+
+var floors = map[string]*floor{
+	experiment.Floor: {cSource, "floor.c", []string{"cc", "-O2"}, "on Debian: apt-get install gcc"},
+	goFloor:          {goSource, "floor.go", []string{"go", "build"}, "install Go"},
+}
 
 // Build builds the program of s, if it has to be built, unless dir has it from before.
 func (s *System) Build(ctx context.Context, dir string, progress io.Writer) error {
 	switch {
-	case s.Kind == experiment.Floor && s.Binary == "":
-		s.Binary = filepath.Join(dir, fmt.Sprintf("floor-%.6x", sha256.Sum256(floorSource)))
+	case s.floor != nil:
+		s.Binary = filepath.Join(dir, fmt.Sprintf("floor-%.6x", sha256.Sum256(s.floor.source)))
 		return s.once(progress, func(to string) error {
-			cc, err := exec.LookPath("cc")
-			if err != nil {
-				return fmt.Errorf("floor is a program in C: %w; on Debian: apt-get install gcc", err)
+			file := filepath.Join(filepath.Dir(to), s.floor.file)
+			if err := os.WriteFile(file, s.floor.source, 0o644); err != nil {
+				return err
 			}
-			cmd := exec.CommandContext(ctx, cc, "-O2", "-x", "c", "-o", to, "-")
-			cmd.Stdin = bytes.NewReader(floorSource)
-			_, err = output(cmd)
+			defer os.Remove(file)
+			compile := s.floor.compiler
+			if _, err := exec.LookPath(compile[0]); err != nil {
+				return fmt.Errorf("%w; %s", err, s.floor.missing)
+			}
+			_, err := output(exec.CommandContext(ctx, compile[0], append(compile[1:], "-o", to, file)...))
 			return err
 		})
 	case s.Commit != "":

@@ -29,6 +29,12 @@ func (d *deployment) startMiddleware(ctx context.Context, v experiment.Values, i
 			return Member{}, err
 		}
 	}
+	copies := v[experiment.Replicas]
+	replicated := copies == "all" || copies == strconv.Itoa(len(d.servers))
+	if system.Kind == experiment.Proxy && !replicated && copies != "1" {
+		return Member{}, fmt.Errorf("replicas %s: memcached's proxy is run with one copy or with all; accepted: 1, all",
+			copies)
+	}
 	var log *Log
 	admin := ""
 	m, err := d.startMember(ctx, Middleware, i, "middleware:"+strconv.Itoa(i), func(host string, port int) Program {
@@ -40,7 +46,8 @@ func (d *deployment) startMiddleware(ctx context.Context, v experiment.Values, i
 				"-c", configPath, "-m", "16384", "-o", "/dev/stderr", "-a", host, "-s", strconv.Itoa(second),
 			}
 		case experiment.Proxy:
-			config, p.Args = d.proxyConfig(), append(memcachedArgs(v, host, port), "-o", "proxy_config="+configPath)
+			config = d.proxyConfig(replicated)
+			p.Args = append(memcachedArgs(v, host, port), "-o", "proxy_config="+configPath)
 		case experiment.Floor:
 			p.Args = []string{net.JoinHostPort(host, strconv.Itoa(port))}
 			for _, server := range d.servers {
@@ -113,22 +120,62 @@ func (d *deployment) twemproxyConfig(host string, port int) string {
 	return config.String()
 }
 
-// proxyConfig returns a configuration of memcached's proxy that spreads the keys over the servers.
-func (d *deployment) proxyConfig() string {
-	config := "function mcp_config_pools()\n  return mcp.pool({"
+// proxyConfig returns a configuration of memcached's proxy that spreads the keys over the servers or, if replicated,
+// writes to all of them, waits for all replies, and reads from one after the other.
+func (d *deployment) proxyConfig(replicated bool) string {
+	config := "function mcp_config_pools()\n  local backends = {"
 	for i, server := range d.servers {
 		host, port, _ := net.SplitHostPort(server.Address) // valid: startMember has joined it
 		config += fmt.Sprintf("mcp.backend(%q, %q, %s), ", serverName(i), host, port)
 	}
-	return config + `})
+	return config + "}\n" + proxyPools + map[bool]string{false: shardedProxy, true: replicatedProxy}[replicated]
+}
+
+const proxyPools = `  local each = {}
+  for i, backend in ipairs(backends) do each[i] = mcp.pool({ backend }) end
+  return { all = mcp.pool(backends), each = each }
 end
-function mcp_config_routes(pool)
+`
+
+const shardedProxy = `
+function mcp_config_routes(pools)
   local route = mcp.funcgen_new()
-  local servers = route:new_handle(pool)
+  local servers = route:new_handle(pools.all)
   route:ready({ n = "lab", f = function(context)
     return function(request) return context:enqueue_and_wait(request, servers) end
   end })
   mcp.attach(mcp.CMD_ANY_STORAGE, route)
 end
 `
-}
+
+const replicatedProxy = `
+function mcp_config_routes(pools)
+  local function handles(route)
+    local all = {}
+    for i, pool in ipairs(pools.each) do all[i] = route:new_handle(pool) end
+    return all
+  end
+  local writes = mcp.funcgen_new()
+  local all = handles(writes)
+  writes:ready({ n = "writes", f = function(context)
+    return function(request)
+      context:enqueue(request, all)
+      context:wait_cond(#all, mcp.WAIT_ANY)
+      for _, handle in ipairs(all) do
+        local reply = context:res_any(handle)
+        if not reply:ok() or handle == all[#all] then return reply end
+      end
+    end
+  end })
+  local reads = mcp.funcgen_new()
+  local each, last = handles(reads), 0
+  reads:ready({ n = "reads", f = function(context)
+    return function(request)
+      last = last % #each + 1
+      return context:enqueue_and_wait(request, each[last])
+    end
+  end })
+  mcp.attach(mcp.CMD_ANY_STORAGE, writes)
+  for _, command in ipairs({ mcp.CMD_GET, mcp.CMD_GETS, mcp.CMD_MG }) do mcp.attach(command, reads) end
+end
+`

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"mcmw/internal/mctest"
 	"mcmw/lab/experiment"
 )
 
@@ -139,7 +142,6 @@ func TestProgramsGetTheArgumentsOfThePoint(t *testing.T) {
 	assert.NotContains(t, mcmw, "--stats-file")
 	assert.Contains(t, d.twemproxyConfig("c", 3), "listen: c:3\n")
 	assert.Contains(t, d.twemproxyConfig("c", 3), "    - a:1:1\n    - b:2:1\n")
-	assert.Contains(t, d.proxyConfig(), `mcp.pool({mcp.backend("s1", "a", 1), mcp.backend("s2", "b", 2), })`)
 	assert.Equal(t, []string{"a:1", "b:2"}, d.targets(), "without middlewares the load goes to the servers")
 	assert.Equal(t, "--pipeline 4 --ratio 1:9 --multi-key-get 1 --key-pattern Z:Z --think-time 5ms --rate 1500",
 		strings.Join(measuredArgs(v, 2), " "))
@@ -178,4 +180,36 @@ func TestAProgramThatCannotBeStartedIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, "reading the version of memcached: ")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.NoError(t, bed.Close())
+}
+
+func TestMemcachedsProxyHoldsOneCopyOrAll(t *testing.T) {
+	for replicated, copies := range map[bool]int{false: 1, true: 3} {
+		servers := mctest.StartNewMemcacheds(t, 3)
+		d := new(deployment)
+		for _, s := range servers {
+			d.servers = append(d.servers, Member{Address: s.Addr()})
+		}
+		config := filepath.Join(t.TempDir(), "proxy.lua")
+		require.NoError(t, os.WriteFile(config, []byte(d.proxyConfig(replicated)), 0o600))
+		proxy := mctest.StartNewMemcached(t, "-o", "proxy_config="+config)
+		c := mctest.MustDial(t, proxy.Addr())
+		require.Equal(t, "STORED\r\n", c.MustDo(t, "set key 0 0 5\r\nvalue\r\n"))
+		holding, asked := 0, 0
+		for _, s := range servers {
+			if _, found := s.Get("key"); found {
+				holding++
+			}
+		}
+		for range 3 {
+			require.Equal(t, "VALUE key 0 5\r\nvalue\r\nEND\r\n", c.MustDo(t, "get key\r\n"))
+		}
+		for _, s := range servers {
+			if s.Stat("get_hits") > 1 {
+				asked++
+			}
+		}
+		assert.Equal(t, copies, holding)
+		assert.Equal(t, copies, asked)
+		c.Close()
+	}
 }

@@ -44,8 +44,9 @@ func newBenchCommand(args []string, stderr io.Writer) *cobra.Command {
 		Short: "Say which of two or more systems is faster",
 		Long: `Measure two or more systems in turns and say which are faster or slower than the first. A system is the path of an mcmw, a revision
 of the git repository in the current directory, which is built, or a known one: mcmw (that beside this program), twemproxy
-(nutcracker), proxy (memcached's own), direct (no middleware) or floor (the least that a proxy can do: one thread, one read and one write a
-hop; built with cc). Flags can follow in one argument: 'mcmw --hot-keys=serve'.
+(nutcracker), proxy (memcached's own), direct (no middleware), floor (the least that a proxy can do: one thread, one read and one write a
+hop; built with cc) or go-floor (the least that one of mcmw's shape can do: a goroutine for each client, a queue and a worker). Only mcmw and
+proxy hold as many copies as a load says, the others one. Flags can follow in one argument: 'mcmw --hot-keys=serve'.
 
 Each run starts three memcached servers and a system. By default everything runs on one processor. The speed is then the
 inverse of the processor time of a request in load, system and servers together, which rounds repeat within some 3 % and other programs hardly
@@ -83,7 +84,7 @@ Built programs are kept in the user's cache directory. Without --out the measure
 	flags.StringSliceVar(&f.systems, "systems", nil, "systems, after those that are arguments")
 	flags.StringSliceVar(&f.loads, "loads",
 		[]string{"mixed-64", "mixed-1", "pipelined", "multi-get", "set-4k", "replicated"},
-		"loads; also mixed-400, get-4k, zipf-get, replicated-set (lab/experiments/bench.yaml)")
+		"loads; also mixed-400, get-4k, zipf-get, one-key, replicated-set (lab/experiments/bench.yaml)")
 	flags.IntVar(&f.rounds, "rounds", 10, "runs of each system under each load")
 	flags.DurationVar(&f.duration, "duration", time.Second, "measured time of each run")
 	flags.StringVar(&f.cpus, "cpus", "", "processors for everything, such as 0,1, or all (default: the first)")
