@@ -132,8 +132,8 @@ func TestTheRecipesOfCONTRIBUTINGMakeCountersACommandAKindOfRouteAPolicyAndAnOpt
 			places++
 		}
 	}
-	require.Equal(t, 3+3+2+3+7+2, places, "a counter, with labels or without, and a kind of route change three "+
-		"places, a policy of a pool seven, a command and an option two")
+	require.Equal(t, 3+3+2+3+3+2, places, "a counter, with labels or without, a kind of route and a policy of a "+
+		"pool change three places, a command and an option two")
 
 	changed[filepath.Join(root, "cmd", "recipe", "main.go")] = recipeProgram
 	dir := t.TempDir()

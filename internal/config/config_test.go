@@ -123,7 +123,7 @@ func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 		DrainTimeout: middleware.DefaultDrainTimeout,
 		HotAge:       middleware.DefaultHotAge,
 		HotMemory:    middleware.DefaultHotMemory,
-		Large:        plan.Large{Item: middleware.DefaultItemSize},
+		Policy:       plan.Policy{Large: plan.Large{Item: middleware.DefaultItemSize}},
 		Security:     middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},
 	}, c.With(c.Servers))
 	require.Equal(t, "127.0.0.1:9150", c.Admin)
@@ -219,7 +219,7 @@ max-multiget-line: 4k
 		Queue:      5,
 		ChangeStep: 19 * time.Second,
 		SweepEvery: 12 * time.Minute, SweepRate: 13, RefillRate: 14,
-		Large:   plan.Large{Limit: 1 << 20, Item: 512 << 10},
+		Policy:  plan.Policy{Large: plan.Large{Limit: 1 << 20, Item: 512 << 10}},
 		HotKeys: hotkeys.Off, HotAge: 20 * time.Millisecond, HotMemory: 64 << 20,
 		Prefixes:     "::",
 		DrainTimeout: 90 * time.Second,

@@ -312,10 +312,9 @@ func (c *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	for i, p := range c.pools {
 		w := worker.Pool{
 			Pool: plan.Pool{
-				Versions: p.versioned.Load(), Several: p.several.Load(), Agreed: p.agrees(),
-				Holds: p.options.Holds,
-				Large: p.options.Large,
-			}, Timeout: p.options.Timeout, Diverted: &p.diverted, Warming: &p.warming,
+				Versions: p.versioned.Load(), Several: p.several.Load(), Agreed: p.agrees(), Policy: p.options.Policy,
+			},
+			Timeout: p.options.Timeout, Diverted: &p.diverted, Warming: &p.warming,
 			Lacks: p.missing.Add, Shadow: c.feedOf(p.name), Follows: c.followersOf(p.name),
 		}
 		w.Ack, w.Barring = p.ack()

@@ -29,7 +29,7 @@ type Options struct {
 	// says.
 	UnixMask fs.FileMode
 	// Servers are the memcached servers, in order, if Pools is empty. They are one pool without a name then, with
-	// Placement, Writers, Ack, ServerOptions, Timeout, Large, and the settings for servers in Security.
+	// Placement, Writers, Ack, ServerOptions, Timeout, Policy, and the settings for servers in Security.
 	Servers []route.Server
 	// Placement is the number of replicas and the hashing; see route.Options.
 	Placement route.Options
@@ -76,11 +76,9 @@ type Options struct {
 	// RequestOptions are about serving requests. The zero values of Depth, Timeout and StallAfter mean the defaults
 	// below. StallAfter below 0 means never; at most a quarter of the shortest Timeout is used.
 	worker.RequestOptions
-	// Large bounds the size of values. The zero values mean: Limit, the size of the servers' items; Item,
-	// DefaultItemSize.
-	Large plan.Large
-	// Holds: plan.Pool.Holds.
-	Holds bool
+	// Policy is about the requests of a pool. The zero values in Large mean: Limit, the size of the servers' items;
+	// Item, DefaultItemSize.
+	plan.Policy
 	// Security is about TLS and passwords.
 	Security Security
 	// Control has the state of the configuration that `stats` reports; nil: it is not reported.
@@ -109,8 +107,7 @@ type PoolOptions struct {
 	Writers Writers
 	// Timeout is RequestOptions.Timeout for the pool; 0 means that of Options.
 	Timeout time.Duration
-	Holds   bool
-	Large   plan.Large
+	plan.Policy
 	// ServerTLS: connections to the pool's servers use TLS; Security.ServerTLS must be set as well.
 	ServerTLS bool
 	// ServerAuthFile is Security.ServerAuthFile for the pool's servers.
@@ -122,7 +119,7 @@ type PoolOptions struct {
 func (o *Options) OnlyPool() PoolOptions {
 	return PoolOptions{
 		Pool: route.Pool{Servers: o.Servers, Options: o.Placement}, Ack: o.Ack, Writers: o.Writers, Timeout: o.Timeout,
-		Large: o.Large, Holds: o.Holds, ServerTLS: o.Security.ServerTLS, ServerAuthFile: o.Security.ServerAuthFile,
+		Policy: o.Policy, ServerTLS: o.Security.ServerTLS, ServerAuthFile: o.Security.ServerAuthFile,
 		ServerOptions: o.ServerOptions,
 	}
 }

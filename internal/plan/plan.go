@@ -84,6 +84,11 @@ type Pool struct {
 	Several bool
 	// Agreed: all instances must let the same server decide what depends on an item; see elect.go.
 	Agreed bool
+	Policy
+}
+
+// Policy is what an operator can choose about the requests of a pool.
+type Policy struct {
 	// Holds: what stores on a condition does not bring back a key that has a tombstone; see hold.go.
 	Holds bool
 	// Large says how large values may be.

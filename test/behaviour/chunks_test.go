@@ -41,7 +41,8 @@ func chunkedServers(t *testing.T, n int) []*mctest.Server {
 
 // chunking returns options with large-values.
 func chunking(servers []*mctest.Server) middleware.Options {
-	o := middleware.Options{Servers: mwtest.Servers(servers...), Large: plan.Large{Limit: smallLimit, Item: smallItem}}
+	o := middleware.Options{Servers: mwtest.Servers(servers...)}
+	o.Large = plan.Large{Limit: smallLimit, Item: smallItem}
 	o.Limits = protocol.Limits{MaxValue: 2 * smallLimit}
 	return o
 }
@@ -301,7 +302,7 @@ func TestCommandsThatAPoolWithLargeValuesDoesNotSupportAreRefusedAndChangeNothin
 func TestAValueOfThreeMebibytesIsStoredOnServersWithItemsOfOne(t *testing.T) {
 	o := middleware.Options{
 		Servers: mwtest.Servers(mctest.StartNewMemcacheds(t, 2, "-I", "1m")...),
-		Large:   plan.Large{Limit: 4 << 20},
+		Policy:  plan.Policy{Large: plan.Large{Limit: 4 << 20}},
 	}
 	o.Limits, o.Placement = protocol.Limits{MaxValue: 4 << 20}, route.Options{}
 	c := mwtest.Start(t, o).Dial(t)
@@ -321,7 +322,7 @@ func TestClientsThatReadLargeValuesSlowlyTakeBoundedMemory(t *testing.T) {
 	const clients, size, memory, piece = 5, 8 << 20, 2 << 20, 128 << 10
 	o := middleware.Options{
 		Servers: mwtest.Servers(mctest.StartMemcached(t, "-m", "128")), Workers: 1,
-		Large: plan.Large{Limit: size},
+		Policy: plan.Policy{Large: plan.Large{Limit: size}},
 	}
 	// a client that has to wait for its turn for seconds is not slow
 	o.ClientOptions = netstage.ClientOptions{

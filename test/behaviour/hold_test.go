@@ -18,6 +18,12 @@ import (
 	"mcmw/internal/route"
 )
 
+// Policies of a pool with tombstones.
+var (
+	holding      = plan.Policy{Holds: true}
+	holdingLarge = plan.Policy{Holds: true, Large: plan.Large{Limit: 1 << 20, Item: 16 << 10}}
+)
+
 // twoRegions returns a middleware of a region main, and one of a region that follows it with tombstones that stay for
 // hold. there are the options of the latter, without servers. through: deliveries go through another middleware there,
 // otherwise to the servers.
@@ -50,10 +56,10 @@ func TestAnOldRowDoesNotComeBackWhileADeleteHolds(t *testing.T) {
 		through bool
 		there   middleware.Options
 	}{
-		{"to the servers", false, middleware.Options{Holds: true}},
-		{"through another middleware", true, middleware.Options{Holds: true}},
-		{"with one writer", false, middleware.Options{Holds: true, Writers: middleware.WritersOne}},
-		{"with large values", true, middleware.Options{Holds: true, Large: plan.Large{Limit: 1 << 20, Item: 16 << 10}}},
+		{"to the servers", false, middleware.Options{Policy: holding}},
+		{"through another middleware", true, middleware.Options{Policy: holding}},
+		{"with one writer", false, middleware.Options{Policy: holding, Writers: middleware.WritersOne}},
+		{"with large values", true, middleware.Options{Policy: holdingLarge}},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
@@ -111,9 +117,9 @@ func TestARowComesBackAfterTheHoldOrWithoutIt(t *testing.T) {
 		hold  time.Duration
 		there middleware.Options
 	}{
-		{"after it", time.Second, middleware.Options{Holds: true}},
+		{"after it", time.Second, middleware.Options{Policy: holding}},
 		{"a region that does not heed it", time.Hour, middleware.Options{}},
-		{"a pool that follows without it", 0, middleware.Options{Holds: true}},
+		{"a pool that follows without it", 0, middleware.Options{Policy: holding}},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
@@ -136,7 +142,7 @@ func TestNoneOfManyOldRowsComesBackWhileDeletesAreDelivered(t *testing.T) {
 	for _, through := range []bool{false, true} {
 		t.Run(fmt.Sprint(through), func(t *testing.T) {
 			t.Parallel()
-			main, there := twoRegions(t, time.Hour, middleware.Options{Holds: true}, through)
+			main, there := twoRegions(t, time.Hour, middleware.Options{Policy: holding}, through)
 			const keys, readers = 200, 4
 			stop := make(chan struct{})
 			var reading sync.WaitGroup
