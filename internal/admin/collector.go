@@ -17,10 +17,6 @@ var (
 	overall   = whole[*stats.Snapshot]()
 	perServer = listed(func(s *stats.Snapshot) []stats.ServerSnapshot { return s.Servers },
 		func(s *stats.ServerSnapshot) []string { return []string{s.Name} }, "server")
-	perFollow = listed(func(s *stats.Snapshot) []stats.Follow { return s.Follows },
-		func(f *stats.Follow) []string { return []string{f.Of, f.To} }, "pool", "follower")
-	perShadow = listed(func(s *stats.Snapshot) []stats.ShadowSnapshot { return s.Shadows },
-		func(s *stats.ShadowSnapshot) []string { return []string{s.Of, s.To} }, "pool", "shadow")
 	perGutter = listed(func(s *stats.Snapshot) []stats.GutterSnapshot { return s.Gutters },
 		func(g *stats.GutterSnapshot) []string { return []string{g.Pool, g.Gutter} }, "pool", "gutter")
 	perQueue = listed(func(s *stats.Snapshot) []stats.QueueSnapshot { return s.Queues },
@@ -47,7 +43,7 @@ func shownMigrations(s *stats.Snapshot) (shown []stats.Migration) {
 
 // snapshotMetrics are the metrics of a Snapshot, except the stats.Counters, which have names and help texts of their
 // own.
-var snapshotMetrics = []metric[*stats.Snapshot]{
+var snapshotMetrics = append(recipientMetrics, []metric[*stats.Snapshot]{
 	{"requests_total", "Answered requests.", []string{"command", "result"}, func(s *stats.Snapshot, to sink) {
 		for i := range s.Requests {
 			for j, n := range s.Requests[i] {
@@ -140,33 +136,6 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 	perServer.value("worker_wait_seconds_total",
 		"Time that workers were blocked waiting for the server's replies, summed over the workers.",
 		func(s *stats.ServerSnapshot) any { return seconds(s.Waited) }),
-
-	perFollow.value("follow_debts", "Keys whose latest write the following pool has not got yet.",
-		func(f *stats.Follow) any { return f.Debts }),
-	perFollow.value("follow_age_seconds",
-		"How long the oldest write that the following pool has not got has been waiting.",
-		func(f *stats.Follow) any { return f.Age }),
-	perFollow.value("follow_doubtful", "1 if the following pool may lack writes that are not owed to it, else 0.",
-		func(f *stats.Follow) any { return !f.Doubt.IsZero() }),
-	perFollow.by("result", "follow_keys_total",
-		"Keys owed to the following pool that were delivered, became deletes because their copy failed, or were "+
-			"dropped for lack of memory.",
-		func(f *stats.Follow) values {
-			return values{"delivered": f.Delivered, "delete": f.Deletes, "dropped": f.Dropped}
-		}),
-	perShadow.value("shadow_requests_total",
-		"Requests of the pool that were copied to its shadow; a retrieval counts once per key.",
-		func(s *stats.ShadowSnapshot) any { return s.Copied }),
-	perShadow.by("reason", "shadow_dropped_total",
-		"Requests of the pool that were not copied to its shadow, because too many copies were waiting (queue), or "+
-			"the waiting ones were too large in total (memory).",
-		func(s *stats.ShadowSnapshot) values { return byName[stats.ShadowDrop](s.Dropped[:]) }),
-	perShadow.by("result", "shadow_answers_total",
-		"Copied requests, by how the shadow's answer compares with the client's.",
-		func(s *stats.ShadowSnapshot) values { return byName[stats.ShadowResult](s.Answers[:]) }),
-	perShadow.value("shadow_delay_seconds_total",
-		"Time from the client's answer until the shadow's answer, summed over the answers.",
-		func(s *stats.ShadowSnapshot) any { return seconds(s.Delay) }),
 
 	perQueue.value("queue_length",
 		"Batches waiting in the queue; a batch holds the requests of one read of a connection.",
@@ -318,7 +287,7 @@ var snapshotMetrics = []metric[*stats.Snapshot]{
 		func(s *stats.Snapshot) any { return s.FromClients }),
 	overall.value("sent_bytes_total", "Bytes of replies sent to clients.",
 		func(s *stats.Snapshot) any { return s.ToClients }),
-}
+}...)
 
 // newCollector returns a collector of r, from one Snapshot per scrape. The counters of r must exist already.
 // docs/observability.md lists the metrics.

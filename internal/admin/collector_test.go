@@ -65,16 +65,16 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 	health := stats.Health{State: "up", Transitions: []stats.Transition{{To: "up"}, {To: "down"}}}
 	tap := stats.NewTap(1, 0, false)
 	shadow := &stats.Shadow{Of: "x", To: "z"}
-	diverted, away, open := new(stats.Sum[stats.Diverted]), 0, 0
+	diverted, away, open := stats.Diverted{}, 0, 0
 	registry := stats.New(stats.Options{
-		Shadows: []*stats.Shadow{shadow},
-		Gutters: []stats.GutterOptions{{Pool: "x", Gutter: "y", Counts: diverted, Servers: func() (int, int) {
-			return away, open
-		}}},
-		Migrations: func() []stats.Migration { return []stats.Migration{migration} }, Tap: tap, Sweep: sweep,
-		Several: func() bool { return several }, MarksUnknown: func() bool { return unknown },
-		Servers: []string{"a", "b"}, Zones: []string{"", "east"}, Pools: []string{"x", "y"}, Workers: 2,
-		Health: func(i int) stats.Health { return []stats.Health{{}, health}[i] },
+		Servers: []string{"a", "b"}, Workers: 2, Tap: tap,
+		State: func(s *stats.Snapshot) {
+			s.Servers[0].Pool, s.Servers[1].Pool, s.Servers[1].Zone, s.Servers[1].Health = "x", "y", "east", health
+			s.Several, s.MarksUnknown, s.Sweep = several, unknown, sweep.Snapshot()
+			s.Migrations = []stats.Migration{migration}
+			s.Gutters = []stats.GutterSnapshot{{Pool: "x", Gutter: "y", Diverted: diverted, Away: away, Open: open}}
+			shadow.AddTo(s, nil)
+		},
 		Queues: []stats.Queue{{Name: "shared", Capacity: 64, Length: func() int { return waiting }}},
 	})
 	registry.Net().Memory(func() (requests, replies int64) { return 2 * unread, unread })
@@ -213,7 +213,7 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 		{"a repair", func() { w.Repair(1) }, map[string]float64{`mcmw_repairs_total{server="b"}`: 1}},
 		{
 			"requests that go to a gutter",
-			func() { diverted.Add(stats.Diverted{Reads: 3, Writes: 2}) },
+			func() { diverted = stats.Diverted{Reads: 3, Writes: 2} },
 			map[string]float64{
 				`mcmw_gutter_requests_total{gutter="y",kind="read",pool="x"}`:  3,
 				`mcmw_gutter_requests_total{gutter="y",kind="write",pool="x"}`: 2,

@@ -144,8 +144,11 @@ func TestAQuantileOfTheNativeHistogramIsWithinItsBucketOfTheTrueOne(t *testing.T
 func TestThereAreFewerThan650SeriesWithThreeServers(t *testing.T) {
 	_, url := serve(t, Options{Control: new(stats.Control), Registry: stats.New(stats.Options{
 		Servers: []string{"a", "b", "c"}, Workers: 8, Queues: []stats.Queue{{Name: "shared", Capacity: 1}},
-		Health: func(int) stats.Health {
-			return stats.Health{State: "up", Transitions: []stats.Transition{{To: "up"}, {To: "stale"}, {To: "down"}}}
+		State: func(s *stats.Snapshot) {
+			for i := range s.Servers {
+				states := []stats.Transition{{To: "up"}, {To: "stale"}, {To: "down"}}
+				s.Servers[i].Health = stats.Health{State: "up", Transitions: states}
+			}
 		},
 	})})
 	_, _, body := get(t, "GET", url+"/metrics")

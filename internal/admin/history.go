@@ -116,11 +116,7 @@ type Report struct {
 	// Gutters describes, by the name of a pool, how its gutter is used now.
 	Gutters map[string]string `json:"gutters,omitempty"`
 	Health  []ServerHealth    `json:"health"` // by server
-	// Shadows and ShadowResults are names for the shadows of points and for their answers.
-	Shadows       []ShadowName `json:"shadows,omitempty"`
-	ShadowResults []string     `json:"shadowResults,omitempty"`
-	// Follows are the pools that follow others.
-	Follows []stats.Follow `json:"follows,omitempty"`
+	Recipients
 	// Memcached holds the servers' own statistics, by server; null for one that did not answer.
 	Memcached []*stats.Memcached `json:"memcached"`
 	Agreement Agreement          `json:"agreement"` // of the replicas
@@ -137,12 +133,6 @@ type Report struct {
 	Bounds []int64       `json:"bounds"` // ns; of the points' hist
 	Model  *model.Report `json:"model"`
 	Points []Point       `json:"points"`
-}
-
-// ShadowName says that the pool To is the shadow of the pool Of.
-type ShadowName struct {
-	Of string `json:"of"`
-	To string `json:"to"`
 }
 
 // ServerHealth is the state of a server at the last tick.
@@ -184,7 +174,8 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		Memcached:  make([]*stats.Memcached, len(latest.Servers)),
 		Agreement:  agreement(latest, time.Now()),
 		Phase:      latest.Phase,
-		Migrations: migrations(latest, time.Now()), Follows: latest.Follows,
+		Migrations: migrations(latest, time.Now()),
+		Recipients: recipients(latest),
 		Routes:     routes(latest, shownRoutes),
 		RoutesLeft: max(0, len(latest.Routes)-shownRoutes),
 		Queues:     latest.Queues,
@@ -193,10 +184,6 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		Bounds:     HistBounds(),
 		Model:      s.history.report(),
 		Points:     points,
-	}
-	for _, shadow := range latest.Shadows {
-		answer.Shadows = append(answer.Shadows, ShadowName{shadow.Of, shadow.To})
-		answer.ShadowResults = names[stats.ShadowResult](int(stats.NumShadowResults))
 	}
 	answer.Gutters = gutters(latest)
 	memcached := s.memcached.get()

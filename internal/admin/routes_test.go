@@ -24,17 +24,16 @@ func routesOf(t *testing.T, url string) (list []Route, body string) {
 }
 
 func TestARouteIsShownWithTheGutterShadowAndMigrationsOfItsPool(t *testing.T) {
-	none := func() (int, int) { return 0, 0 }
 	_, url := serve(t, Options{Registry: stats.New(stats.Options{
 		Routes: []stats.Route{
 			{Prefix: "s:", Pool: "x", Reads: "r"},
 			{Prefix: "t:", Pool: "y", Strip: true},
 			{Default: true, Pool: "z"},
 		},
-		Gutters: []stats.GutterOptions{{Pool: "x", Gutter: "g", Counts: new(stats.Sum[stats.Diverted]), Servers: none}},
-		Shadows: []*stats.Shadow{{Of: "y", To: "h"}},
-		Migrations: func() []stats.Migration {
-			return []stats.Migration{{From: "x", To: "y", Phase: "done"}, {From: "y", To: "n", Phase: "copy"}}
+		State: func(s *stats.Snapshot) {
+			s.Gutters = []stats.GutterSnapshot{{Pool: "x", Gutter: "g"}}
+			s.Shadows = []stats.ShadowSnapshot{{Of: "y", To: "h"}}
+			s.Migrations = []stats.Migration{{From: "x", To: "y", Phase: "done"}, {From: "y", To: "n", Phase: "copy"}}
 		},
 	})})
 	want := []Route{

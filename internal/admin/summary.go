@@ -40,14 +40,6 @@ type Summary struct {
 	Shadows []ShadowLoad                `json:"shadows,omitempty"`
 }
 
-// ShadowLoad is the load of a shadow in a window, in rates per second.
-type ShadowLoad struct {
-	Rate    float64                         `json:"rate"`    // copied requests
-	Dropped float64                         `json:"dropped"` // requests that were not copied
-	Answers [stats.NumShadowResults]float64 `json:"answers"` // by result
-	Delay   float64                         `json:"delay"`   // mean time in ns from the client's answer to the shadow's
-}
-
 // Load is the load of one class of commands or of one server in a window: rates per second and times in ns.
 type Load struct {
 	Rate   float64 `json:"rate"`
@@ -148,18 +140,6 @@ func Summarize(s *stats.Snapshot) Summary {
 			Waited: float64(s.Servers[i].Waited) / float64(time.Second) / elapsed,
 		}
 	}
-	for _, shadow := range s.Shadows {
-		l := ShadowLoad{Rate: rate(shadow.Copied)}
-		for _, n := range shadow.Dropped {
-			l.Dropped += rate(n)
-		}
-		var answers uint64
-		for result, n := range shadow.Answers {
-			l.Answers[result] = rate(n)
-			answers += n
-		}
-		l.Delay = float64(shadow.Delay) / float64(max(answers, 1))
-		sum.Shadows = append(sum.Shadows, l)
-	}
+	sum.Shadows = shadowLoads(s, rate)
 	return sum
 }

@@ -55,11 +55,8 @@ type Config struct {
 
 	pools       []pool // nil: there is one pool, whose servers are Specs
 	poolMapping given  // the file's mapping of pools; the zero value if there is none
-	shadows     []shadowValue
-	follows     []followValue // in a pool's Config
-	// FollowMemory is that of a pool.
-	FollowMemory int
-	within       string // in a pool's Config, the prefix of its options in messages: "pools.NAME."
+	recipients
+	within string // in a pool's Config, the prefix of its options in messages: "pools.NAME."
 
 	noFiles  bool // Sources.NoFiles
 	complete bool // Servers has all servers: none has to be looked up

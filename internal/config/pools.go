@@ -12,7 +12,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"mcmw/internal/discover"
-	"mcmw/internal/follow"
 	"mcmw/internal/middleware"
 	"mcmw/internal/refusal"
 	"mcmw/internal/route"
@@ -20,9 +19,8 @@ import (
 )
 
 const (
-	optionPools   = "pools"
-	optionRoutes  = "routes"
-	optionShadows = "shadows"
+	optionPools  = "pools"
+	optionRoutes = "routes"
 )
 
 // pool is one of several pools.
@@ -173,7 +171,7 @@ func (c *Config) readPools() Problems {
 			continue
 		}
 		d := *c
-		d.Specs, d.pools, d.follows, d.within = nil, nil, nil, within+"."
+		d.Specs, d.pools, d.within = nil, nil, within+"."
 		d.origins, d.refused = maps.Clone(c.origins), maps.Clone(c.refused)
 		d.origins[optionServers] = p.origin // until the mapping says otherwise
 		p.config = &d
@@ -284,27 +282,6 @@ func (c *Config) checkPools() Problems {
 	return append(problems, c.problems(err)...)
 }
 
-// checkNames returns the problems of names of pools in shadows and follow that are not among names.
-func (c *Config) checkNames(names []string) (problems Problems) {
-	for i, s := range c.shadows {
-		for _, name := range []string{s.Of, s.To} {
-			if !slices.Contains(names, name) {
-				problems = append(problems, c.problems(refusal.Of(fmt.Sprintf("%s[%d]", optionShadows, i),
-					"the pool %q is unknown; accepted: one of %s", name, strings.Join(names, ", ")))...)
-			}
-		}
-	}
-	for _, p := range c.pools {
-		for _, f := range p.config.follows {
-			if !slices.Contains(names, f.Pool) {
-				problems = append(problems, p.config.problem(optionFollow,
-					"the pool %q is unknown; accepted: one of %s", f.Pool, strings.Join(names, ", ")))
-			}
-		}
-	}
-	return problems
-}
-
 // problems returns the problems of those errors that are a *refusal.Error.
 func (c *Config) problems(errs ...error) (problems Problems) {
 	for _, err := range errs {
@@ -375,22 +352,11 @@ func (c *Config) With(servers []route.Server) middleware.Options {
 	all := map[string]middleware.PoolOptions{}
 	for _, p := range c.pools {
 		all[p.name] = p.options(inPool(servers, p.name))
-		if !c.isShadow(p.name) && !c.isFollower(p.name) {
+		if !c.isRecipient(p.name) {
 			o.Pools = append(o.Pools, all[p.name])
 		}
 	}
-	for _, s := range c.shadows {
-		o.Shadows = append(o.Shadows, middleware.ShadowOptions{Of: s.Of, To: all[s.To], Options: s.options()})
-	}
-	for _, p := range c.pools {
-		for _, f := range p.config.follows {
-			o.Follows = append(o.Follows, middleware.FollowOptions{
-				Of: p.name, To: all[f.Pool], Options: follow.Options{
-					What: f.What, Flush: f.Doubt == doubtFlush, Memory: p.config.FollowMemory, Hold: f.hold,
-				},
-			})
-		}
-	}
+	c.addRecipients(&o, all)
 	return o
 }
 

@@ -1,8 +1,8 @@
 // Package follow delivers the effects of a pool's writes to another pool, which follows it. No client waits for it.
 //
-//	worker, answer --> Follower.Owe --> Ledger, one per server of the following pool --> deliverer --> that server
-//	                                       ^                                               |
-//	                                       '--------- unpaid: retried, or a delete --------'
+//	worker, answer --> Follower.Wrote --> Ledger, one per server of the following pool --> deliverer --> that server
+//	                                         ^                                               |
+//	                                         '--------- unpaid: retried, or a delete --------'
 //
 // # Order
 //

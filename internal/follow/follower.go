@@ -13,7 +13,9 @@ import (
 	"mcmw/internal/backend"
 	"mcmw/internal/link"
 	"mcmw/internal/protocol"
+	"mcmw/internal/request"
 	"mcmw/internal/route"
+	"mcmw/internal/stats"
 )
 
 // What a follower is delivered: copies of what the pool holds; a delete of each key that is written; or only deletes of
@@ -22,16 +24,6 @@ const (
 	All     = "all"
 	Deletes = "deletes"
 	Purges  = "purges"
-)
-
-// Change is what a write does.
-type Change uint8
-
-// The changes.
-const (
-	Touches Change = iota // it changes at most the time that the item lives
-	Stores
-	Removes
 )
 
 // Options say what follows.
@@ -146,16 +138,23 @@ func (f *Follower) Place(router *route.Router, server func(s route.Server) *back
 	f.start()
 }
 
-// Owe adds a write of key, which was answered or failed. copied: what the pool holds now is the effect of the write;
-// otherwise the key is deleted.
-func (f *Follower) Owe(key []byte, copied bool, change Change) {
-	what := f.What()
-	if what == Deletes && change == Touches || what == Purges && change != Removes {
-		return
+// Wrote implements request.Recipient: the write is owed, unless it changed nothing or is not delivered.
+func (f *Follower) Wrote(r *protocol.Request, key []byte, result stats.Result, _ request.Order) {
+	removes := r.Has(protocol.Deletes) || r.Verb == 'd'
+	touches := !removes && (!r.Has(protocol.Makes) || r.Fetches()) // at most the time that the item lives
+	switch what := f.What(); {
+	case r.Answer != "" && !r.HasEffect(), result == stats.ResultClientError, result == stats.ResultMiss,
+		result == stats.ResultNotStored && !removes, Delivered(&r.Op):
+	case r.NumKeys == 0:
+		f.flush(time.Duration(r.Expiry) * time.Second)
+	case what == Deletes && touches, what == Purges && !removes:
+	default:
+		// otherwise what the pool holds now is not the effect of the write, and the key is deleted
+		copied := what == All && result != stats.ResultServerError && r.Answer == "" && (r.Fetches() || !r.Unclear())
+		f.placing.RLock()
+		defer f.placing.RUnlock()
+		f.owe(key, copied, time.Now())
 	}
-	f.placing.RLock()
-	defer f.placing.RUnlock()
-	f.owe(key, copied && what == All, time.Now())
 }
 
 func (f *Follower) owe(key []byte, copied bool, now time.Time) {
@@ -164,8 +163,8 @@ func (f *Follower) owe(key []byte, copied bool, now time.Time) {
 	}
 }
 
-// Flush adds a flush of the pool, which takes effect after delay. It is not delivered where only deletes are.
-func (f *Follower) Flush(delay time.Duration) {
+// flush adds a flush of the pool, which takes effect after delay. It is not delivered where only deletes are.
+func (f *Follower) flush(delay time.Duration) {
 	if !f.copies() {
 		return
 	}

@@ -42,16 +42,13 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if err := m.access.readLogins(o.Pools, o.Log); err != nil {
 		return err
 	}
-	removed, err := m.applyShadows(ctx, &o)
+	removed, err := m.applyRecipients(ctx, &o)
 	if err != nil {
 		return err
 	}
-	if err := m.applyFollows(&o); err != nil {
-		return err
-	}
-	m.startFollowers()
-	defer stopShadows(removed)
-	defer m.startShadows() // a pool that becomes a shadow has left its servers by then
+	m.beginRecipients()
+	defer stopRecipients(removed)
+	defer m.startRecipients() // a pool that becomes a shadow has left its servers by then
 	var entering []driven
 	if r := m.reroutes(&o, moves); r != nil {
 		entering = append(entering, r)
@@ -81,7 +78,7 @@ func (m *Middleware) Check(ctx context.Context, o Options) error {
 	if err := files.readLogins(o.Pools, o.Log); err != nil {
 		return err
 	}
-	return m.checkShadows(ctx, &o)
+	return m.checkRecipients(ctx, &o)
 }
 
 // accept completes o, and returns what it moves, or an error if it cannot be applied while clients are served, or not
@@ -176,9 +173,9 @@ func (m *Middleware) checkPools(o *Options) error {
 				}
 				return refuse("pool", q.name)
 			}
-			for _, q := range now.shadows {
-				if q.name != p.Name && slices.ContainsFunc(q.inner.current.Load().servers, same) {
-					return refuse("shadow", q.name)
+			for _, q := range now.shadows() {
+				if q.counts.To != p.Name && slices.ContainsFunc(q.inner.current.Load().servers, same) {
+					return refuse("shadow", q.counts.To)
 				}
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"mcmw/internal/queue"
 	"mcmw/internal/refusal"
 	"mcmw/internal/replica"
+	"mcmw/internal/request"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
 	"mcmw/internal/sweep"
@@ -28,19 +29,17 @@ import (
 // core is the part of a middleware that Apply replaces as a whole: the placement of keys, the queues, and the workers
 // that serve them.
 type core struct {
-	options   Options
-	router    *route.Router     // of all pools
-	servers   []*backend.Server // in the router's order
-	pools     []*pool           // by the router's numbers
-	lanes     *queue.Lanes
-	queues    []stats.Queue
-	workers   []*worker.Worker
-	sweep     *stats.Sweep   // of the middleware
-	hot       *hotkeys.Keys  // of the middleware
-	shadows   []*shadowed    // of the pools
-	followers []*follower    // of the pools
-	migrating []*migrating   // of the middleware
-	running   sync.WaitGroup // the workers' goroutines
+	options    Options
+	router     *route.Router     // of all pools
+	servers    []*backend.Server // in the router's order
+	pools      []*pool           // by the router's numbers
+	lanes      *queue.Lanes
+	queues     []stats.Queue
+	workers    []*worker.Worker
+	hot        *hotkeys.Keys  // of the middleware
+	recipients []*recipient   // of the pools
+	migrating  []*migrating   // of the middleware
+	running    sync.WaitGroup // the workers' goroutines
 }
 
 // pool is one pool of a core.
@@ -106,12 +105,11 @@ type shared struct {
 	locks    *keylock.Table
 	access   access
 	// changes counts the changes of the servers' states.
-	changes   atomic.Uint32
-	swept     stats.Sweep
-	hot       *hotkeys.Keys // nil: hot keys are not counted
-	shadows   []*shadowed   // guarded by Middleware.applying
-	followers []*follower   // guarded by Middleware.applying
-	migrating []*migrating  // guarded by Middleware.applying
+	changes    atomic.Uint32
+	swept      stats.Sweep
+	hot        *hotkeys.Keys // nil: hot keys are not counted
+	recipients []*recipient  // guarded by Middleware.applying
+	migrating  []*migrating  // guarded by Middleware.applying
 }
 
 // route returns the router for the placement in o.
@@ -162,8 +160,8 @@ func (m *Middleware) backend(t *poolState, o *PoolOptions) backend.Options {
 // newCore returns a core with o, without workers. states are by pool, servers in the router's order.
 func newCore(o Options, router *route.Router, states []*poolState, servers []*backend.Server, s *shared) *core {
 	c := &core{
-		options: o, router: router, servers: servers, sweep: &s.swept, hot: s.hot, shadows: s.shadows,
-		followers: s.followers, migrating: s.migrating,
+		options: o, router: router, servers: servers, hot: s.hot,
+		recipients: s.recipients, migrating: s.migrating,
 	}
 	for i, options := range o.Pools {
 		in := router.Pools()[i]
@@ -269,27 +267,23 @@ func (c *core) of(t *poolState) *pool {
 // statistics describes the core to the registry.
 func (m *Middleware) statistics(c *core) stats.Options {
 	o := stats.Options{
-		Sweep: c.sweep, HotKeys: c.hot, Delimiter: c.options.Prefixes,
-		Several: c.anySeveral, MarksUnknown: c.marksUnknown, Depth: c.options.Depth,
-		Queues: c.queues, Tap: c.options.Tap,
-		Health: func(i int) stats.Health { return c.servers[i].Health() },
+		HotKeys: c.hot, Delimiter: c.options.Prefixes, Depth: c.options.Depth, Queues: c.queues, Tap: c.options.Tap,
 	}
 	wanted := make([]marker.Placement, len(c.pools))
 	for i, p := range c.pools {
 		wanted[i] = p.wantedRecord()
 	}
-	o.Migrations = func() []stats.Migration { return m.migrations(c) }
-	o.Phase, o.Placement, o.Gutters = c.router.Phase().String(), fingerprint(wanted...), c.gutters()
-	for i, s := range c.servers {
-		o.Servers, o.Zones = append(o.Servers, s.Name), append(o.Zones, c.router.Servers()[i].Zone)
+	placement := fingerprint(wanted...)
+	o.State = func(s *stats.Snapshot) {
+		s.Phase, s.Placement = c.router.Phase().String(), placement
+		m.addState(c, s)
+	}
+	for _, s := range c.servers {
+		o.Servers = append(o.Servers, s.Name)
 	}
 	if c.router.Named() {
-		for _, p := range c.pools {
-			o.Pools = append(o.Pools, slices.Repeat([]string{p.name}, len(p.servers))...)
-		}
 		o.Routes, o.RouteOf = c.options.routes(), c.router.Table().Prefix
 	}
-	o.Shadows, o.Follows = c.shadowCounts(), c.follows
 	for _, m := range c.members() {
 		o.Recorders++
 		if !m.StandIn && !m.Patient {
@@ -297,6 +291,22 @@ func (m *Middleware) statistics(c *core) stats.Options {
 		}
 	}
 	return o
+}
+
+// addState adds the state of c's servers and pools to s.
+func (m *Middleware) addState(c *core, s *stats.Snapshot) {
+	at := s.Servers
+	for _, p := range c.pools {
+		for i, server := range p.servers {
+			at[i].Pool, at[i].Zone, at[i].Health = p.name, p.router.Servers()[i].Zone, server.Health()
+		}
+		at = at[len(p.servers):]
+	}
+	s.Several, s.MarksUnknown, s.Sweep = c.anySeveral(), c.marksUnknown(), m.swept.Snapshot()
+	s.Gutters, s.Migrations = c.gutters(), m.migrations(c)
+	for _, r := range c.recipients {
+		r.addState(r.ties, s)
+	}
 }
 
 // makeWorkers creates the workers, without starting them.
@@ -315,7 +325,7 @@ func (c *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 				Versions: p.versioned.Load(), Several: p.several.Load(), Agreed: p.agrees(), Policy: p.options.Policy,
 			},
 			Timeout: p.options.Timeout, Diverted: &p.diverted, Warming: &p.warming,
-			Lacks: p.missing.Add, Shadow: c.feedOf(p.name), Follows: c.followersOf(p.name),
+			Lacks: p.missing.Add, Recipients: func() []request.Recipient { return c.recipientsOf(p.name) },
 		}
 		w.Ack, w.Barring = p.ack()
 		if p.had != nil && !w.Barring {

@@ -168,11 +168,12 @@
 //
 // # Copies for other pools
 //
-// With Options.Shadows requests of a pool are copied to another pool (package shadow), which is served by a middleware
-// of its own that has no clients (shadowed). With Options.Follows another pool follows a pool (package follow). Both
-// begin at the worker that answers a request, just before it answers. Nothing here waits for the other pool, except Run
-// at its end. In a pool with Holds, which follows one elsewhere, what was stored on a condition is deleted again if the
-// key has a tombstone (package plan, hold.go).
+// A pool may have recipients: other pools that get what its workers did, later. Each worker tells them of a request
+// just before it answers (request.Recipient). Nothing here waits for them, except Run at its end (recipient). With
+// Options.Shadows requests are copied to a pool (package shadow), which is served by a middleware of its own that has
+// no clients (shadowed). With Options.Follows a pool follows another (package follow). In a pool with Holds, which
+// follows one elsewhere, what was stored on a condition is deleted again if the key has a tombstone (package plan,
+// hold.go).
 //
 // # Queues and workers
 //

@@ -1,10 +1,12 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"mcmw/internal/backend"
@@ -35,50 +37,77 @@ const (
 // follower is a pool that follows another one.
 type follower struct {
 	*follow.Follower
-	// Static after construction.
-	of, name string
-	watch    follow.Watch
-
-	// Guarded by Middleware.applying.
-	stop  context.CancelFunc // nil until it is started
-	ended chan struct{}      // closed when nothing of it runs; nil until it is started
+	watch follow.Watch
 }
 
-// followersFor returns the followers of o: the existing one of the same pools, or a new one, which is not started. All
-// have the servers and settings of o. applying is held.
-func (m *Middleware) followersFor(o *Options) (all []*follower, err error) {
-	for _, wanted := range o.Follows {
-		router, err := route.NewPools([]route.Pool{wanted.To.Pool}, route.Routes{Default: wanted.To.Name})
-		if err != nil {
-			return nil, fmt.Errorf("%s%w", wanted.To.messagePrefix(), err)
-		}
-		same := func(f *follower) bool { return f.of == wanted.Of && f.name == wanted.To.Name }
-		at := slices.IndexFunc(m.followers, same)
-		var f *follower
-		if at >= 0 {
-			f = m.followers[at]
-			f.Change(wanted.Options)
-		} else {
-			log := o.Log.With("pool", wanted.To.Name, "follows", wanted.Of)
-			f = &follower{Follower: follow.New(wanted.Options, m.present, log), of: wanted.Of, name: wanted.To.Name}
-			f.watch = follow.Watch{
-				Name: f.name, Follower: f, Every: watchEvery, Lease: watchLease,
-				Servers: func() []*backend.Server { return m.current.Load().serversOf(f.of) },
-			}
-		}
-		if err = m.access.readLogins([]PoolOptions{wanted.To}, o.Log); err != nil {
-			return nil, err
-		}
-		f.Place(router, func(s route.Server) *backend.Server {
-			return backend.NewServer(s, backend.Options{
-				ServerOptions: wanted.To.ServerOptions, Changes: &m.changes, Access: m.access.to(&wanted.To),
-				Log: o.Log,
-			})
-		})
-		all = append(all, f)
+func (f *FollowOptions) ties() ties { return ties{"follower", f.Of, f.To.Name} }
+
+func (f *FollowOptions) to() *PoolOptions { return &f.To }
+
+// options returns the options of package follow.
+func (f *FollowOptions) options() follow.Options {
+	o := f.Options
+	o.What, o.Memory = cmp.Or(o.What, follow.Deletes), cmp.Or(o.Memory, DefaultMissedMemory)
+	return o
+}
+
+func (f *FollowOptions) router() (*route.Router, error) {
+	router, err := route.NewPools([]route.Pool{f.To.Pool}, route.Routes{Default: f.To.Name})
+	if err != nil {
+		return nil, fmt.Errorf("%s%w", f.To.messagePrefix(), err)
 	}
-	return all, nil
+	return router, nil
 }
+
+func (f *FollowOptions) open(m *Middleware, o *Options) (recipientKind, error) {
+	log := o.Log.With("pool", f.To.Name, "follows", f.Of)
+	n := &follower{Follower: follow.New(f.options(), m.present, log)}
+	of := f.Of
+	n.watch = follow.Watch{
+		Name: f.To.Name, Follower: n, Every: watchEvery, Lease: watchLease,
+		Servers: func() []*backend.Server { return m.current.Load().serversOf(of) },
+	}
+	return n, nil
+}
+
+func (f *follower) check(_ context.Context, _ *Options, w recipientOptions) error {
+	_, err := w.(*FollowOptions).router()
+	return err
+}
+
+func (f *follower) change(_ context.Context, m *Middleware, o *Options, w recipientOptions) error {
+	wanted := w.(*FollowOptions)
+	router, err := wanted.router()
+	if err == nil {
+		err = m.access.readLogins([]PoolOptions{wanted.To}, o.Log)
+	}
+	if err != nil {
+		return err
+	}
+	f.Change(wanted.options())
+	f.Place(router, func(s route.Server) *backend.Server {
+		return backend.NewServer(s, backend.Options{
+			ServerOptions: wanted.To.ServerOptions, Changes: &m.changes, Access: m.access.to(&wanted.To), Log: o.Log,
+		})
+	})
+	return nil
+}
+
+// begin puts a line on the servers, before a client's write is owed.
+func (f *follower) begin(work context.Context) { f.watch.Begin(work) }
+
+// run delivers. What is owed at the end stays on record, unless the pool is not to follow any more.
+func (f *follower) run(ctx context.Context) {
+	var watching sync.WaitGroup
+	watching.Go(func() { f.watch.Run(ctx) })
+	f.Run(ctx)
+	watching.Wait()
+	f.watch.End(context.WithoutCancel(ctx), context.Cause(ctx) == errRemoved)
+}
+
+func (f *follower) owes() bool { return f.State().Debts > 0 }
+
+func (f *follower) outbox() request.Recipient { return f }
 
 // serversOf returns the servers of the pool called name.
 func (c *core) serversOf(name string) []*backend.Server {
@@ -90,87 +119,12 @@ func (c *core) serversOf(name string) []*backend.Server {
 	return nil
 }
 
-// followersOf returns the pools that follow the pool called name.
-func (c *core) followersOf(name string) (all []*follow.Follower) {
-	for _, f := range c.followers {
-		if f.of == name {
-			all = append(all, f.Follower)
-		}
-	}
-	return all
-}
-
-// applyFollows applies the followers of o; startFollowers starts those that are new. Those that were removed end, and
-// what is owed to them is forgotten. applying is held.
-func (m *Middleware) applyFollows(o *Options) error {
-	all, err := m.followersFor(o)
-	if err != nil {
-		return err
-	}
-	for _, f := range m.followers {
-		if !slices.Contains(all, f) {
-			m.background.Go(func() { f.end(context.WithoutCancel(m.work), true) })
-		}
-	}
-	m.followers = all
-	return nil
-}
-
-// startFollowers starts the followers that have not been started. Before a client's write is owed, a line on the
-// servers says so. applying is held.
-func (m *Middleware) startFollowers() {
-	for _, f := range m.followers {
-		if m.work == nil || f.stop != nil {
-			continue
-		}
-		f.watch.Begin(m.work)
-		ctx, stop := context.WithCancel(m.work)
-		f.stop, f.ended = stop, make(chan struct{})
-		m.background.Go(func() {
-			defer close(f.ended)
-			m.background.Go(func() { f.watch.Run(ctx) })
-			f.Run(ctx)
-		})
-	}
-}
-
-// end stops f. What is owed stays on record, unless it is gone: unless the pool is not to follow any more.
-func (f *follower) end(ctx context.Context, gone bool) {
-	if f.stop == nil {
-		return
-	}
-	f.stop()
-	<-f.ended
-	f.watch.End(ctx, gone)
-}
-
-// endFollowers gives the followers until deadline to deliver what is owed, and ends them.
-func (m *Middleware) endFollowers(ctx context.Context, deadline time.Time) {
-	for _, f := range m.followers {
-		for time.Now().Before(deadline) {
-			if s := f.State(); s.Debts == 0 {
-				break
-			}
-			time.Sleep(deliverPause)
-		}
-		f.end(ctx, false)
-	}
-}
-
-// deliverPause is the time between two looks whether everything is delivered.
-const deliverPause = 5 * time.Millisecond
-
-// follows returns the state of the following pools.
-func (c *core) follows() (all []stats.Follow) {
-	now := time.Now()
-	for _, f := range c.followers {
-		s := f.State()
-		all = append(all, stats.Follow{
-			Of: f.of, To: f.name, What: f.What(), Debts: s.Debts, Age: now.Sub(s.Since(now)),
-			Delivered: s.Delivered, Deletes: s.Deletes, Dropped: s.Dropped, Doubt: s.Doubt,
-		})
-	}
-	return all
+func (f *follower) addState(t ties, to *stats.Snapshot) {
+	s, now := f.State(), time.Now()
+	to.Follows = append(to.Follows, stats.Follow{
+		Of: t.of, To: t.name, What: f.What(), Debts: s.Debts, Age: now.Sub(s.Since(now)),
+		Delivered: s.Delivered, Deletes: s.Deletes, Dropped: s.Dropped, Doubt: s.Doubt,
+	})
 }
 
 // present returns what is held under keys; with value false, only the versions.

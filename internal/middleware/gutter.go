@@ -100,28 +100,23 @@ func (c *core) openGutters() {
 	}
 }
 
-// gutters returns the description of the gutters for the registry.
-func (c *core) gutters() []stats.GutterOptions {
-	var all []stats.GutterOptions
+// gutters returns the state of the gutters of the pools that have one.
+func (c *core) gutters() (all []stats.GutterSnapshot) {
+	now := stats.Now()
 	for _, p := range c.pools {
 		if p.options.Options.Gutter == "" {
 			continue
 		}
-		all = append(all, stats.GutterOptions{
-			Pool: p.name, Gutter: p.options.Options.Gutter, Counts: &p.diverted,
-			Servers: func() (away, open int) {
-				now := stats.Now()
-				for _, s := range p.servers {
-					if s.Away() && !p.options.Options.Closed {
-						away++
-					}
-					if now < s.OpenUntil() {
-						open++
-					}
-				}
-				return away, open
-			},
-		})
+		g := stats.GutterSnapshot{Pool: p.name, Gutter: p.options.Options.Gutter, Diverted: p.diverted.Load()}
+		for _, s := range p.servers {
+			if s.Away() && !p.options.Options.Closed {
+				g.Away++
+			}
+			if now < s.OpenUntil() {
+				g.Open++
+			}
+		}
+		all = append(all, g)
 	}
 	return all
 }

@@ -9,14 +9,12 @@ import (
 	"net"
 	"os"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"mcmw/internal/backend"
-	"mcmw/internal/follow"
 	"mcmw/internal/hotkeys"
 	"mcmw/internal/keylock"
 	"mcmw/internal/netstage"
@@ -74,20 +72,7 @@ func (o Options) withDefaults() Options {
 		o.Pools = []PoolOptions{o.OnlyPool()}
 		o.Servers = nil
 	}
-	o.Pools = slices.Clone(o.Pools)
-	for i := range o.Pools {
-		o.Pools[i].setDefaults(o.Timeout)
-	}
-	o.Shadows = slices.Clone(o.Shadows)
-	for i := range o.Shadows {
-		o.Shadows[i].To.setDefaults(o.Timeout)
-	}
-	o.Follows = slices.Clone(o.Follows)
-	for i := range o.Follows {
-		o.Follows[i].What = cmp.Or(o.Follows[i].What, follow.Deletes)
-		o.Follows[i].Memory = cmp.Or(o.Follows[i].Memory, DefaultMissedMemory)
-		o.Follows[i].To.setDefaults(o.Timeout)
-	}
+	o.EachPool(func(p *PoolOptions) { p.setDefaults(o.Timeout) })
 	o.HotAge = cmp.Or(o.HotAge, DefaultHotAge)
 	o.HotMemory = cmp.Or(o.HotMemory, DefaultHotMemory)
 	o.StallAfter = cmp.Or(o.StallAfter, DefaultStallAfter)
@@ -173,10 +158,7 @@ func newMiddleware(o Options) (*Middleware, error) {
 	if o.HotKeys == hotkeys.Serve {
 		m.hot.Served = hotkeys.NewValues(o.hotAge(), o.HotMemory)
 	}
-	if m.shadows, err = m.shadowsFor(&o); err != nil {
-		return nil, err
-	}
-	if m.followers, err = m.followersFor(&o); err != nil {
+	if _, err = m.applyRecipients(context.Background(), &o); err != nil {
 		return nil, err
 	}
 	servers, _, _ := m.serversFor(o, nil)
@@ -298,7 +280,7 @@ func (m *Middleware) Run(ctx context.Context) error {
 		c.options.Log.Warn("client connections were closed with requests unanswered, because the drain timeout ended",
 			"connections", cut)
 	}
-	m.endFollowers(work, deadline)
+	m.endRecipients(deadline)
 	c.stop()
 	stopWork()
 	m.background.Wait() // the probers wait for what was sent on connections that were given up
@@ -349,9 +331,9 @@ func (m *Middleware) begin(ctx, work context.Context) bool {
 	c.makeWorkers(&m.shared, m.appendStats)
 	c.connect(ctx)
 	c.openGutters()
-	m.startFollowers()
+	m.beginRecipients()
 	c.start(work, m.registry)
-	m.startShadows()
+	m.startRecipients()
 	m.swept.Runs(c.unswept())
 	for _, t := range m.poolStates {
 		m.background.Go(func() { m.sweep(work, t) })

@@ -193,16 +193,35 @@ func (o *Options) hotAge() time.Duration {
 	return min(o.HotAge, hotkeys.MaxAge)
 }
 
-// all returns all pools: those that serve clients, shadows, and pools that follow.
+// recipients returns the options of the recipients.
+func (o *Options) recipients() (all []recipientOptions) {
+	for i := range o.Shadows {
+		all = append(all, &o.Shadows[i])
+	}
+	for i := range o.Follows {
+		all = append(all, &o.Follows[i])
+	}
+	return all
+}
+
+// all returns all pools: those that serve clients, and the recipients.
 func (o *Options) all() (pools []PoolOptions) {
 	pools = slices.Clone(o.Pools)
-	for _, s := range o.Shadows {
-		pools = append(pools, s.To)
-	}
-	for _, f := range o.Follows {
-		pools = append(pools, f.To)
+	for _, r := range o.recipients() {
+		pools = append(pools, *r.to())
 	}
 	return pools
+}
+
+// EachPool lets change change the settings of all pools. Copies of o keep theirs.
+func (o *Options) EachPool(change func(p *PoolOptions)) {
+	o.Pools, o.Shadows, o.Follows = slices.Clone(o.Pools), slices.Clone(o.Shadows), slices.Clone(o.Follows)
+	for i := range o.Pools {
+		change(&o.Pools[i])
+	}
+	for _, r := range o.recipients() {
+		change(r.to())
+	}
 }
 
 // number returns the index of the pool called name; -1: there is none.
@@ -237,7 +256,7 @@ func (o *Options) maxClients(c *core) (clients, refused int) {
 	allowed := int(min(files.Cur, most))
 	// Every worker connects to every server, and each server's prober to that server.
 	connections := (len(c.members()) + 1) * len(c.servers)
-	for _, s := range c.shadows {
+	for _, s := range c.shadows() {
 		of := s.inner.current.Load()
 		connections += (len(of.members()) + 1) * len(of.servers)
 	}

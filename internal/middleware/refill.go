@@ -149,7 +149,7 @@ func (m *Middleware) Refilled() map[route.Server]bool {
 			known[s] = readable
 		}
 	}
-	for _, s := range c.shadows {
+	for _, s := range c.shadows() {
 		maps.Copy(known, s.inner.Refilled())
 	}
 	return known

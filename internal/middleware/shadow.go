@@ -14,6 +14,7 @@ import (
 	"mcmw/internal/plan"
 	"mcmw/internal/protocol"
 	"mcmw/internal/refusal"
+	"mcmw/internal/request"
 	"mcmw/internal/shadow"
 	"mcmw/internal/stats"
 )
@@ -31,16 +32,17 @@ type ShadowOptions struct {
 // else.
 type shadowed struct {
 	// Static after construction.
-	name   string // the name of the pool that gets the copies
 	feed   *shadow.Feed
 	counts *stats.Shadow
 	inner  *Middleware
 
-	// Guarded by Middleware.applying.
-	options Options            // of inner
-	stop    context.CancelFunc // nil until it is started
-	ended   chan struct{}      // closed when nothing of inner is left; nil until it is started
+	options Options         // of inner; guarded by Middleware.applying
+	limits  protocol.Limits // static after begin
 }
+
+func (s *ShadowOptions) ties() ties { return ties{"shadow", s.Of, s.To.Name} }
+
+func (s *ShadowOptions) to() *PoolOptions { return &s.To }
 
 // checkShadows returns a *refusal.Error about the first shadow that is wrong.
 func (o *Options) checkShadows() error {
@@ -94,33 +96,21 @@ func (o *Options) copying(s *ShadowOptions) shadow.Options {
 	return copied
 }
 
-// shadowsFor returns the shadows of o: the existing one with that name, or a new one, which is not started. applying is
-// held.
-func (m *Middleware) shadowsFor(o *Options) (shadows []*shadowed, err error) {
-	for i := range o.Shadows {
-		wanted := &o.Shadows[i]
-		at := slices.IndexFunc(m.shadows, func(s *shadowed) bool { return s.name == wanted.To.Name })
-		if at >= 0 && m.shadows[at].counts.Of != wanted.Of {
+func (s *ShadowOptions) open(m *Middleware, o *Options) (recipientKind, error) {
+	for _, r := range m.recipients {
+		if r.kind == s.ties().kind && r.name == s.To.Name {
 			return nil,
 				fmt.Errorf("pool %q is the shadow of pool %q and cannot become that of pool %q while clients are "+
-					"served; remove the shadow first, reload, then add it to pool %q",
-					wanted.To.Name, m.shadows[at].counts.Of, wanted.Of, wanted.Of)
+					"served; remove the shadow first, reload, then add it to pool %q", r.name, r.of, s.Of, s.Of)
 		}
-		if at >= 0 {
-			shadows = append(shadows, m.shadows[at])
-			continue
-		}
-		s := &shadowed{name: wanted.To.Name, options: o.ofShadow(wanted)}
-		if s.inner, err = newMiddleware(s.options); err != nil {
-			return nil, fmt.Errorf("%s%w", wanted.To.messagePrefix(), err)
-		}
-		s.counts = &stats.Shadow{Of: wanted.Of, To: wanted.To.Name, Servers: func() []stats.ServerSnapshot {
-			return s.inner.registry.Snapshot().Servers
-		}}
-		s.feed = shadow.NewFeed(o.copying(wanted), s.counts)
-		shadows = append(shadows, s)
 	}
-	return shadows, nil
+	options := o.ofShadow(s)
+	inner, err := newMiddleware(options)
+	if err != nil {
+		return nil, fmt.Errorf("%s%w", s.To.messagePrefix(), err)
+	}
+	counts := &stats.Shadow{Of: s.Of, To: s.To.Name}
+	return &shadowed{shadow.NewFeed(o.copying(s), counts), counts, inner, options, options.Limits}, nil
 }
 
 // checkBecomesShadow returns an error if the pool called name cannot become a shadow now, because this middleware, or
@@ -148,52 +138,27 @@ func (m *Middleware) checkBecomesShadow(name string) error {
 	return m.checkDropped(name, "it can become a shadow")
 }
 
-// checkShadows returns the error with which applyShadows would refuse the shadows of o. applying is held.
-func (m *Middleware) checkShadows(ctx context.Context, o *Options) error {
-	shadows, err := m.shadowsFor(o)
-	for i := range shadows {
-		wanted := &o.Shadows[i]
-		if inner := o.ofShadow(wanted); err == nil && !inner.equal(&shadows[i].options) {
-			if err = shadows[i].inner.Check(ctx, inner); err != nil {
-				err = fmt.Errorf("%s%w", wanted.To.messagePrefix(), err)
-			}
+func (s *shadowed) check(ctx context.Context, o *Options, w recipientOptions) error {
+	wanted := w.(*ShadowOptions)
+	if inner := o.ofShadow(wanted); !inner.equal(&s.options) {
+		if err := s.inner.Check(ctx, inner); err != nil {
+			return fmt.Errorf("%s%w", wanted.To.messagePrefix(), err)
 		}
 	}
-	return err
+	return nil
 }
 
-// applyShadows applies the shadows of o; the next core will use them, and startShadows starts them. It returns the
-// shadows that were removed, which must be stopped once no worker of an earlier core is left. A shadow that becomes a
-// pool has ended when applyShadows returns. applying is held.
-func (m *Middleware) applyShadows(ctx context.Context, o *Options) (removed []*shadowed, err error) {
-	shadows, err := m.shadowsFor(o)
-	if err != nil {
-		return nil, err
-	}
-	for i, s := range shadows {
-		wanted := &o.Shadows[i]
-		if inner := o.ofShadow(wanted); !inner.equal(&s.options) {
-			if err := s.inner.Apply(ctx, inner); err != nil {
-				return nil, fmt.Errorf("%s%w", wanted.To.messagePrefix(), err)
-			}
-			s.options = inner
+func (s *shadowed) change(ctx context.Context, _ *Middleware, o *Options, w recipientOptions) error {
+	wanted := w.(*ShadowOptions)
+	inner := o.ofShadow(wanted)
+	if !inner.equal(&s.options) {
+		if err := s.inner.Apply(ctx, inner); err != nil {
+			return fmt.Errorf("%s%w", wanted.To.messagePrefix(), err)
 		}
-		s.feed.Change(o.copying(wanted))
+		s.options = inner
 	}
-	for _, s := range m.shadows {
-		if slices.Contains(shadows, s) {
-			continue
-		}
-		// the pool judges its servers by what the shadow leaves there
-		if s.stop != nil && o.poolNamed(s.name).Name != "" {
-			s.stop()
-			<-s.ended
-			continue
-		}
-		removed = append(removed, s)
-	}
-	m.shadows = shadows
-	return removed, nil
+	s.feed.Change(o.copying(wanted))
+	return nil
 }
 
 // equal reports whether o and p are equal except for the log.
@@ -202,58 +167,32 @@ func (o Options) equal(p *Options) bool {
 	return reflect.DeepEqual(o, *p)
 }
 
-// startShadows starts the shadows that have not been started, once clients are served. applying is held.
-func (m *Middleware) startShadows() {
-	if m.work == nil {
-		return
-	}
-	for _, s := range m.shadows {
-		if s.stop != nil {
-			continue
-		}
-		ctx, stop := context.WithCancel(m.work)
-		s.stop, s.ended = stop, make(chan struct{})
-		limits := s.options.Limits
-		m.background.Go(func() {
-			defer close(s.ended)
-			s.run(ctx, &limits)
-		})
-	}
-}
-
-// stopShadows tells shadows to end, without waiting.
-func stopShadows(shadows []*shadowed) {
-	for _, s := range shadows {
-		if s.stop != nil {
-			s.stop()
-		}
-	}
-}
+func (s *shadowed) begin(context.Context) { s.limits = s.options.Limits }
 
 // run serves the shadow until ctx is done and no request is in flight.
-func (s *shadowed) run(ctx context.Context, limits *protocol.Limits) {
+func (s *shadowed) run(ctx context.Context) {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var inner sync.WaitGroup
 	inner.Go(func() { _ = s.inner.Run(serving) }) // it listens nowhere, and so can't fail
-	s.feed.Run(ctx, limits, s.inner.entrance.Put)
+	s.feed.Run(ctx, &s.limits, s.inner.entrance.Put)
 	stop()
 	inner.Wait()
 }
 
-// feedOf returns the feed for copies of the requests of the pool called name; nil: they are not copied.
-func (c *core) feedOf(name string) *shadow.Feed {
-	for _, s := range c.shadows {
-		if s.counts.Of == name {
-			return s.feed
-		}
-	}
-	return nil
+func (s *shadowed) owes() bool { return false }
+
+func (s *shadowed) outbox() request.Recipient { return s.feed.Outbox() }
+
+func (s *shadowed) addState(_ ties, to *stats.Snapshot) {
+	s.counts.AddTo(to, s.inner.registry.Snapshot().Servers)
 }
 
-// shadowCounts returns the counts of the shadows.
-func (c *core) shadowCounts() (counts []*stats.Shadow) {
-	for _, s := range c.shadows {
-		counts = append(counts, s.counts)
+// shadows returns the recipients that are shadows.
+func (c *core) shadows() (all []*shadowed) {
+	for _, r := range c.recipients {
+		if s, ok := r.recipientKind.(*shadowed); ok {
+			all = append(all, s)
+		}
 	}
-	return counts
+	return all
 }

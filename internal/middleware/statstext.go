@@ -139,7 +139,7 @@ func (m *Middleware) AskServers(ctx context.Context) map[string]stats.Memcached 
 	answers := map[string]stats.Memcached{}
 	c := m.current.Load()
 	servers := slices.Clone(c.servers)
-	for _, s := range c.shadows {
+	for _, s := range c.shadows() {
 		servers = append(servers, s.inner.current.Load().servers...)
 	}
 	each(servers, func(s *backend.Server) {

@@ -3,27 +3,24 @@ package shadow
 import (
 	"bytes"
 	"math"
-	"slices"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 
-	"mcmw/internal/follow"
 	"mcmw/internal/protocol"
+	"mcmw/internal/request"
 	"mcmw/internal/stats"
 	"mcmw/internal/wire"
 )
 
-// Copier copies requests that a worker answers to the shadows of their pools, and owes the keys that are written to the
-// pools that follow these pools. It belongs to the worker.
+// Copier tells the recipients of pools what requests have done that a worker answers; those that are shadows also get
+// the reads. It belongs to the worker.
 type Copier struct {
 	// Out gets the answer to a read, for the client.
 	Out *wire.Gather
 
 	pool  func(r *protocol.Request, key []byte) int
-	boxes []*outbox // by pool; nil: it has no shadow
-	// follows: by pool; nil: no pool is followed.
-	follows [][]*follow.Follower
+	told  [][]request.Recipient // by pool
+	boxes []*outbox             // by pool, of those in told; nil: the pool has no shadow
 
 	// Of the read that is being answered.
 	request *protocol.Request
@@ -43,18 +40,18 @@ type wanted struct {
 	seen bool
 }
 
-// NewCopier returns a copier for pools with these feeds and followers; a feed is nil if its pool has no shadow. pool
-// returns the number of the pool to which a request goes for a key. NewCopier returns nil if there is nothing to do.
-func NewCopier(pool func(r *protocol.Request, key []byte) int, feeds []*Feed, follows [][]*follow.Follower) *Copier {
-	c := &Copier{pool: pool, boxes: make([]*outbox, len(feeds))}
+// NewCopier returns a copier for pools with these recipients; nil if there are none. pool returns the number of the
+// pool to which a request goes for a key.
+func NewCopier(pool func(r *protocol.Request, key []byte) int, recipients [][]request.Recipient) *Copier {
+	c := &Copier{pool: pool, told: recipients, boxes: make([]*outbox, len(recipients))}
 	used := false
-	for i, f := range feeds {
-		if f != nil {
-			c.boxes[i], used = &outbox{Feed: f}, true
+	for i, all := range recipients {
+		for _, r := range all {
+			used = true
+			if b, ok := r.(*outbox); ok {
+				c.boxes[i] = b
+			}
 		}
-	}
-	if slices.ContainsFunc(follows, func(f []*follow.Follower) bool { return len(f) > 0 }) {
-		c.follows, used = follows, true
 	}
 	if !used {
 		return nil
@@ -153,7 +150,7 @@ func (c *Copier) find(key []byte) *wanted {
 
 // Read copies the read that was answered last. Of its keys it copies those before the offset rest, or all if rest is
 // negative. If result is a failure, a key without a value is not compared, because the client got no answer for it.
-func (c *Copier) Read(result stats.Result, rest int, o Order) {
+func (c *Copier) Read(result stats.Result, rest int, o request.Order) {
 	failed := c.failed || result == stats.ResultServerError || result == stats.ResultClientError
 	for i := range c.wanted {
 		w := &c.wanted[i]
@@ -188,28 +185,47 @@ func readOf(r *protocol.Request, key []byte) protocol.Op {
 	return protocol.Op{Command: protocol.Get, Keys: key, NumKeys: 1}
 }
 
-// Write copies r, if it is a write, after it was answered with result. key is its key as servers know it.
-func (c *Copier) Write(r *protocol.Request, key []byte, result stats.Result, o Order) {
-	if c.follows != nil && r.Has(protocol.Writes) {
-		c.owe(r, key, result)
-	}
+// Write tells the recipients of r, if it is a write, after it was answered with result. key is its key as servers know
+// it.
+func (c *Copier) Write(r *protocol.Request, key []byte, result stats.Result, o request.Order) {
 	switch {
-	case !r.Has(protocol.Writes) || r.Has(protocol.Reads):
+	case !r.Has(protocol.Writes):
 	case r.NumKeys == 0:
-		for _, b := range c.boxes {
-			if b != nil && b.options.Load().all {
-				b.write(r, 0, result, o)
+		for _, all := range c.told {
+			for _, b := range all {
+				b.Wrote(r, nil, result, o)
 			}
 		}
+	case r.NumKeys == 1:
+		c.wrote(r, key, result, o)
 	default:
-		if b, h := c.box(r, key); b != nil && b.options.Load().all {
-			b.write(r, h, result, o)
+		for sent := range bytes.SplitSeq(r.Keys, []byte(" ")) {
+			c.wrote(r, sent, result, o)
 		}
 	}
 }
 
+func (c *Copier) wrote(r *protocol.Request, key []byte, result stats.Result, o request.Order) {
+	for _, b := range c.told[c.pool(r, key)] {
+		b.Wrote(r, key, result, o)
+	}
+}
+
+// Wrote implements request.Recipient. The copy of a write that also reads is that of the read.
+func (b *outbox) Wrote(r *protocol.Request, key []byte, result stats.Result, o request.Order) {
+	options := b.options.Load()
+	if !options.all || r.Has(protocol.Reads) {
+		return
+	}
+	if r.NumKeys == 0 {
+		b.write(r, 0, result, o)
+	} else if h := hash(key); h>>1 < options.share {
+		b.write(r, h, result, o)
+	}
+}
+
 // write copies the write r with the hash key.
-func (b *outbox) write(r *protocol.Request, key uint64, result stats.Result, o Order) {
+func (b *outbox) write(r *protocol.Request, key uint64, result stats.Result, o request.Order) {
 	c := copied{key: key, write: true, flush: r.NumKeys == 0, order: o}
 	switch {
 	case r.Answer != "" && !r.HasEffect(), result == stats.ResultClientError:
@@ -236,39 +252,6 @@ func (b *outbox) write(r *protocol.Request, key uint64, result stats.Result, o O
 		b.doubts.add(key, o.Received)
 	}
 	p.add(c)
-}
-
-// owe owes the write r, which was answered with result, to the pools that follow those of its keys.
-func (c *Copier) owe(r *protocol.Request, key []byte, result stats.Result) {
-	removes := r.Has(protocol.Deletes) || r.Verb == 'd'
-	switch {
-	case r.Answer != "" && !r.HasEffect(), result == stats.ResultClientError, result == stats.ResultMiss,
-		result == stats.ResultNotStored && !removes, follow.Delivered(&r.Op):
-		return
-	case r.NumKeys == 0:
-		for _, followers := range c.follows {
-			for _, f := range followers {
-				f.Flush(time.Duration(r.Expiry) * time.Second)
-			}
-		}
-		return
-	}
-	copied := result != stats.ResultServerError && r.Answer == "" && (r.Fetches() || !r.Unclear())
-	change := follow.Stores
-	switch {
-	case removes:
-		change = follow.Removes
-	case !r.Has(protocol.Makes), r.Fetches():
-		change = follow.Touches
-	}
-	for sent := range bytes.SplitSeq(r.Keys, []byte(" ")) {
-		if r.NumKeys == 1 {
-			sent = key
-		}
-		for _, f := range c.follows[c.pool(r, sent)] {
-			f.Owe(sent, copied, change)
-		}
-	}
 }
 
 // HandOver hands the copies over to the feeds.

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"mcmw/internal/request"
 	"mcmw/internal/stats"
 )
 
@@ -78,28 +79,7 @@ type copied struct {
 	// compare: the shadow's answer is compared with told, the client's answer.
 	compare bool
 	told    answer
-	order   Order
-}
-
-// Order says when a request was served.
-type Order struct {
-	// Worker is the number of the worker that served it. It is the Index-th request of the worker's round that began at
-	// Dequeued.
-	Worker, Index int32
-	// Dequeued is before anything of it was sent to a server, Received after the servers have executed it, ns as
-	// stats.Now.
-	Dequeued, Received int64
-	// Locked: no other worker wrote the key before the copy was handed over.
-	Locked bool
-}
-
-// before reports whether a write with order o is known to have taken effect before a write with order next that was
-// handed over later.
-func (o *Order) before(next *Order) bool {
-	if o.Worker == next.Worker && o.Dequeued == next.Dequeued {
-		return o.Index < next.Index
-	}
-	return o.Received <= next.Dequeued || o.Locked && next.Locked
+	order   request.Order
 }
 
 var parcels = sync.Pool{New: func() any { return new(parcel) }}
@@ -112,6 +92,9 @@ func (p *parcel) release() {
 	*p = parcel{text: p.text[:0], copies: p.copies[:0]}
 	parcels.Put(p)
 }
+
+// Outbox returns a worker's access to f.
+func (f *Feed) Outbox() request.Recipient { return &outbox{Feed: f} }
 
 // outbox is a worker's access to a feed.
 type outbox struct {

@@ -78,7 +78,7 @@ type judge struct {
 // latest is the latest write in a slot.
 type latest struct {
 	key uint64
-	Order
+	request.Order
 }
 
 // suspicion is a difference that was seen once: the answers of the client's pool and of the shadow for a key, as
@@ -159,7 +159,7 @@ func (j *judge) wrote(c *copied, failed bool) {
 		*s = suspicion{}
 	}
 	last := &j.writes[c.key%writeSlots]
-	inOrder := last.Received <= c.order.Dequeued || last.key == c.key && last.before(&c.order)
+	inOrder := last.Received <= c.order.Dequeued || last.key == c.key && last.Before(&c.order)
 	switch {
 	case failed:
 		d.add(c.key, stats.Now())

@@ -87,7 +87,7 @@ func newBench(o Options) *bench {
 			return 1
 		}
 		return 0
-	}, []*Feed{nil, b.feed}, nil)
+	}, [][]request.Recipient{nil, {b.feed.Outbox()}})
 	b.Out = new(wire.Gather)
 	return b
 }
@@ -101,7 +101,7 @@ func (b *bench) serve(t *testing.T, text string, result stats.Result, pieces ...
 	require.NoError(t, err)
 	require.Equal(t, len(text), n)
 	b.now += 10 * timeUnit
-	o := Order{Dequeued: b.now - timeUnit, Received: b.now}
+	o := request.Order{Dequeued: b.now - timeUnit, Received: b.now}
 	key := r.Key(nil)
 	b.Out.Reset()
 	if b.Begin(&r, key) {
@@ -276,7 +276,7 @@ func TestAReadThatIsAnsweredInPortionsIsCopiedOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, b.Begin(&r, r.Key(nil)))
 	b.Add([]byte("VALUE s2 0 1\r\na\r\n"))
-	b.Read(stats.ResultOK, len("s1 s2 "), Order{})
+	b.Read(stats.ResultOK, len("s1 s2 "), request.Order{})
 	b.HandOver()
 	texts, _ := b.taken()
 	require.Equal(t, []string{"get s1\r\n", "get s2\r\n"}, texts)
@@ -286,7 +286,9 @@ func TestAReadThatIsAnsweredInPortionsIsCopiedOnce(t *testing.T) {
 func dropped(s *stats.Shadow) [stats.NumShadowDrops]uint64 { return snapshot(s).Dropped }
 
 func snapshot(s *stats.Shadow) stats.ShadowSnapshot {
-	return stats.New(stats.Options{Shadows: []*stats.Shadow{s}}).Snapshot().Shadows[0]
+	var taken stats.Snapshot
+	s.AddTo(&taken, nil)
+	return taken.Shadows[0]
 }
 
 func TestCopiesThatDoNotFitAreDroppedAndTheirKeysAreInDoubt(t *testing.T) {
@@ -404,14 +406,14 @@ func TestAKeyInDoubtIsNeitherDifferentNorMissing(t *testing.T) {
 		b.serve(t, "get s\r\n", stats.ResultOK, a)
 		return b.judged(t, j, map[string]string{"get s\r\n": shadow})[0]
 	}
-	write := func(change func(o *Order)) {
+	write := func(change func(o *request.Order)) {
 		t.Helper()
 		b.now += 10 * timeUnit
 		var r protocol.Request
 		l := protocol.Limits{}.WithDefaults()
 		_, _, err := l.Decode([]byte("set s 0 0 1\r\na\r\n"), &r)
 		require.NoError(t, err)
-		o := Order{Dequeued: b.now - timeUnit, Received: b.now}
+		o := request.Order{Dequeued: b.now - timeUnit, Received: b.now}
 		change(&o)
 		b.Write(&r, []byte("s"), stats.ResultOK, o)
 		b.HandOver()
@@ -424,15 +426,15 @@ func TestAKeyInDoubtIsNeitherDifferentNorMissing(t *testing.T) {
 			require.Equal(t, stats.ShadowUnknown, get(none), why)
 		}
 		require.Equal(t, stats.ShadowSame, get(a))
-		write(func(*Order) {})
+		write(func(*request.Order) {})
 		require.Equal(t, stats.ShadowUnknown, get(z))
 		require.Equal(t, stats.ShadowDifferent, get(z), "it was written in order")
 	}
 	last := func() int64 { return j.writes[hash([]byte("s"))%writeSlots].Received }
-	write(func(*Order) {})
-	write(func(o *Order) { o.Dequeued = last() - 1 })
+	write(func(*request.Order) {})
+	write(func(o *request.Order) { o.Dequeued = last() - 1 })
 	doubtful("two writes were concurrent")
-	write(func(o *Order) { o.Received, o.Dequeued = last()-2, last()-3 })
+	write(func(o *request.Order) { o.Received, o.Dequeued = last()-2, last()-3 })
 	doubtful("the earlier of two writes came later")
 	b.serve(t, "set s 0 0 1\r\na\r\n", stats.ResultOK)
 	b.judged(t, j, map[string]string{"set s 0 0 1\r\na\r\n": "SERVER_ERROR away\r\n"})
@@ -442,20 +444,20 @@ func TestAKeyInDoubtIsNeitherDifferentNorMissing(t *testing.T) {
 	doubtful("the pool failed")
 
 	// These are in order.
-	write(func(o *Order) { o.Locked = true })
-	write(func(o *Order) { o.Locked, o.Dequeued = true, last()-1 })
-	write(func(o *Order) { o.Worker, o.Index = 7, 3 })
+	write(func(o *request.Order) { o.Locked = true })
+	write(func(o *request.Order) { o.Locked, o.Dequeued = true, last()-1 })
+	write(func(o *request.Order) { o.Worker, o.Index = 7, 3 })
 	at := j.writes[hash([]byte("s"))%writeSlots].Order
-	write(func(o *Order) { *o = at; o.Index = 4 })
+	write(func(o *request.Order) { *o = at; o.Index = 4 })
 	require.Equal(t, stats.ShadowUnknown, get(z))
 	require.Equal(t, stats.ShadowDifferent, get(z))
-	write(func(o *Order) { *o = at; o.Index = 1 })
+	write(func(o *request.Order) { *o = at; o.Index = 1 })
 	require.Equal(t, stats.ShadowUnknown, get(z))
 	require.Equal(t, stats.ShadowUnknown, get(z), "the round planned them in the other order")
 
-	write(func(*Order) {})
+	write(func(*request.Order) {})
 	j.writes[hash([]byte("s"))%writeSlots].key++
-	write(func(o *Order) { o.Dequeued = last() - 1 })
+	write(func(o *request.Order) { o.Dequeued = last() - 1 })
 	doubtful("the lock of another key orders nothing")
 }
 
@@ -550,8 +552,8 @@ func TestCopyingAllocatesNothing(t *testing.T) {
 		b.Out.Reset()
 		b.Begin(&read, key)
 		b.Add(answer)
-		b.Read(stats.ResultPartial, -1, Order{})
-		b.Write(&write, key, stats.ResultOK, Order{})
+		b.Read(stats.ResultPartial, -1, request.Order{})
+		b.Write(&write, key, stats.ResultOK, request.Order{})
 		b.HandOver()
 		p := <-b.feed.parcels
 		b.feed.bytes.Add(-p.taken)

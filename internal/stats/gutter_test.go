@@ -10,9 +10,11 @@ import (
 
 func TestAWindowCountsTheRequestsThatWentToEachGutter(t *testing.T) {
 	counts := []*stats.Sum[stats.Diverted]{{}, {}}
-	r := stats.New(stats.Options{Gutters: []stats.GutterOptions{
-		{Pool: "a", Gutter: "c", Counts: counts[0], Servers: func() (int, int) { return 1, 2 }},
-		{Pool: "b", Gutter: "c", Counts: counts[1], Servers: func() (int, int) { return 0, 0 }},
+	r := stats.New(stats.Options{State: func(s *stats.Snapshot) {
+		s.Gutters = []stats.GutterSnapshot{
+			{Pool: "a", Gutter: "c", Diverted: counts[0].Load(), Away: 1, Open: 2},
+			{Pool: "b", Gutter: "c", Diverted: counts[1].Load()},
+		}
 	}})
 	counts[0].Add(stats.Diverted{Reads: 5, Writes: 1})
 	before := r.Snapshot()

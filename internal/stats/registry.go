@@ -12,12 +12,6 @@ import (
 type Options struct {
 	// Servers are the servers' names, in the order of their indexes.
 	Servers []string
-	// Zones are the servers' zones, "" for an unknown one; nil: all are unknown.
-	Zones []string
-	// Pools are the names of the servers' pools; nil: there is one pool, without a name.
-	Pools []string
-	// Health returns the state of server i; nil means that it is unknown. It is called from any goroutine.
-	Health func(i int) Health
 	// Workers is the number of workers.
 	Workers int
 	// Recorders is the number of recorders: one for each worker that may run at the same time, including stand-ins. At
@@ -27,24 +21,11 @@ type Options struct {
 	Depth int
 	// Queues are the queues in front of the workers.
 	Queues []Queue
-	// Sweep counts the comparisons of the replicas; nil: none are made.
-	Sweep *Sweep
-	// Several reports whether replicas are kept equal although other middlewares write the same servers; nil: they are
-	// not.
-	Several func() bool
-	// MarksUnknown reports whether no server is read, because too few servers tell which servers missed writes of other
-	// middlewares; nil: this cannot happen.
-	MarksUnknown func() bool
-	// Migrations returns the state of the migrations of keys; nil: there are none.
-	Migrations func() []Migration
-	// Follows returns the state of the pools that follow others; nil: there are none.
-	Follows func() []Follow
-	// Phase is the phase of the change of placement, Placement a short hash of the placement that the change leads to.
-	Phase, Placement string
+	// State adds to a snapshot what the registry does not count: the state of servers, pools and changes; nil: there is
+	// none. It is called from any goroutine.
+	State func(s *Snapshot)
 	// Routes say which pool has which keys; nil: there is one pool, without a name. They must not be changed.
 	Routes []Route
-	// Gutters describes the pools that have a gutter.
-	Gutters []GutterOptions
 	// Tap receives the requests of the request log; nil means that there is no log.
 	Tap *Tap
 	// HotKeys counts the requested keys; nil: they are not counted.
@@ -53,8 +34,6 @@ type Options struct {
 	RouteOf func(key []byte) string
 	// Delimiter ends the prefixes of keys whose use is counted; "": none is. Change ignores it.
 	Delimiter string
-	// Shadows are the shadows of all pools.
-	Shadows []*Shadow
 }
 
 // Route says which pool has the keys with a prefix.

@@ -17,10 +17,10 @@ type Snapshot struct {
 
 	Counts
 	Totals
+	Recipients
 	Response [NumClasses]Histogram
 	Stages   [NumStages]Histogram
 	Servers  []ServerSnapshot // those of shadows come last
-	Shadows  []ShadowSnapshot
 	Gutters  []GutterSnapshot
 	// Counters are the counters that stages have created, sorted by name.
 	Counters []CounterValue
@@ -34,7 +34,6 @@ type Snapshot struct {
 	Phase, Placement string
 	Routes           []Route
 	Migrations       []Migration
-	Follows          []Follow
 	Workers          int
 	WorkersBusy      int
 	Depth            int // requests that a worker serves at a time
@@ -103,38 +102,14 @@ func (r *Registry) Snapshot() *Snapshot {
 		s.QueueLength += s.Queues[i].Length
 		s.QueueCapacity += q.Capacity
 	}
-	for i := range s.Servers {
-		if r.options.Zones != nil {
-			s.Servers[i].Zone = r.options.Zones[i]
-		}
-		if r.options.Pools != nil {
-			s.Servers[i].Pool = r.options.Pools[i]
-		}
-		if r.options.Health != nil {
-			s.Servers[i].Health = r.options.Health(i)
-		}
-	}
 	s.Samples, s.SampledWaiting, s.SampledServing = r.samples.count.Load(), r.samples.waiting.Load(),
 		r.samples.serving.Load()
-	r.addShadows(s) // after the workers, which add to s.Servers by index
 	if r.options.Tap != nil {
 		s.Dropped = r.options.Tap.dropped.Load()
 	}
-	s.Phase, s.Placement = r.options.Phase, r.options.Placement
 	s.Routes = r.options.Routes
-	for i := range r.options.Gutters {
-		s.Gutters = append(s.Gutters, r.options.Gutters[i].snapshot())
-	}
-	if r.options.Migrations != nil {
-		s.Migrations = r.options.Migrations()
-	}
-	if r.options.Follows != nil {
-		s.Follows = r.options.Follows()
-	}
-	s.Several = r.options.Several != nil && r.options.Several()
-	s.MarksUnknown = r.options.MarksUnknown != nil && r.options.MarksUnknown()
-	if r.options.Sweep != nil {
-		s.Sweep = r.options.Sweep.Snapshot()
+	if r.options.State != nil {
+		r.options.State(s)
 	}
 	r.net.addTo(s) // after the workers, so that Taken is at most Arrived
 	return s
@@ -237,11 +212,7 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 		now.Times = now.Times.Sub(&before.Times)
 		now.ServerCounts = difference(now.ServerCounts, before.ServerCounts)
 	})
-	d.Shadows = since(s.Shadows, prev.Shadows, func(now, before *ShadowSnapshot) bool {
-		return now.counts == before.counts
-	}, func(now, before *ShadowSnapshot) {
-		now.ShadowCounts = difference(now.ShadowCounts, before.ShadowCounts)
-	})
+	d.Recipients = s.Recipients.since(prev.Recipients)
 	d.Gutters = since(s.Gutters, prev.Gutters, func(now, before *GutterSnapshot) bool {
 		return now.Pool == before.Pool
 	}, func(now, before *GutterSnapshot) { now.Diverted = difference(now.Diverted, before.Diverted) })

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"mcmw/internal/backend"
-	"mcmw/internal/follow"
 	"mcmw/internal/hotkeys"
 	"mcmw/internal/keylock"
 	"mcmw/internal/large"
@@ -95,10 +94,8 @@ type Pool struct {
 	Timeout time.Duration
 	// Lease says until when the pool's servers may be read; nil: always.
 	Lease *backend.Records
-	// Shadow takes copies of the pool's requests; nil: the pool has no shadow.
-	Shadow *shadow.Feed
-	// Follows are owed the pool's writes.
-	Follows []*follow.Follower
+	// Recipients returns what a worker tells of the pool's requests, for one worker; nil: there is nothing.
+	Recipients func() []request.Recipient
 	// Diverted counts the requests that go to the pool's gutter; required if it has one.
 	Diverted *stats.Sum[stats.Diverted]
 	// Warming counts the lookups in the pool that is warmed up from this one, and Lacks is called with each key that it
@@ -152,7 +149,7 @@ type Worker struct {
 	reading     reading
 	out         wire.Gather
 	aside       wire.Gather    // text that is not for the client yet
-	copier      *shadow.Copier // nil: no pool has a shadow or is followed
+	copier      *shadow.Copier // nil: no pool has recipients
 	reply       []byte         // see replyOf
 	misses      int            // multi-gets that have missed keys; see tracks
 
@@ -175,8 +172,7 @@ func New(o Options, m Member) *Worker {
 	if m.Patient {
 		planned.Home = -1
 	}
-	var feeds []*shadow.Feed
-	var follows [][]*follow.Follower
+	recipients := make([][]request.Recipient, len(o.Pools))
 	w.options.Pools = slices.Clone(o.Pools)
 	for k := range w.options.Pools {
 		p := &w.options.Pools[k]
@@ -184,8 +180,10 @@ func New(o Options, m Member) *Worker {
 		for range o.Router.Pools()[k].Servers() {
 			w.timeouts = append(w.timeouts, int64(p.Timeout))
 		}
-		planned.Pools, feeds = append(planned.Pools, p.Pool), append(feeds, p.Shadow)
-		follows = append(follows, p.Follows)
+		planned.Pools = append(planned.Pools, p.Pool)
+		if p.Recipients != nil {
+			recipients[k] = p.Recipients()
+		}
 		if p.Versions && planned.Versions == nil {
 			planned.Versions = plan.RandomVersions()
 		}
@@ -199,7 +197,7 @@ func New(o Options, m Member) *Worker {
 		w.conns = append(w.conns, backend.NewConn(s, min(w.oneTurn(), time.Duration(w.timeouts[k]/leastTime))))
 	}
 	w.planner = plan.New(planned, m.Number)
-	w.copier = shadow.NewCopier(w.planner.PoolOf, feeds, follows)
+	w.copier = shadow.NewCopier(w.planner.PoolOf, recipients)
 	w.states.seen = o.Changes.Load() - 1
 	return w
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 
@@ -49,18 +48,7 @@ func patient(o middleware.Options) middleware.Options {
 	o.StallAfter = cmp.Or(o.StallAfter, -1)
 	o.Timeout = cmp.Or(o.Timeout, mctest.Patience)
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, mctest.Patience)
-	o.Pools = slices.Clone(o.Pools)
-	for i := range o.Pools {
-		o.Pools[i].ConnectTimeout = cmp.Or(o.Pools[i].ConnectTimeout, mctest.Patience)
-	}
-	o.Shadows = slices.Clone(o.Shadows)
-	for i := range o.Shadows {
-		o.Shadows[i].To.ConnectTimeout = cmp.Or(o.Shadows[i].To.ConnectTimeout, mctest.Patience)
-	}
-	o.Follows = slices.Clone(o.Follows)
-	for i := range o.Follows {
-		o.Follows[i].To.ConnectTimeout = cmp.Or(o.Follows[i].To.ConnectTimeout, mctest.Patience)
-	}
+	o.EachPool(func(p *middleware.PoolOptions) { p.ConnectTimeout = cmp.Or(p.ConnectTimeout, mctest.Patience) })
 	return o
 }
 

@@ -1,5 +1,23 @@
 package stats
 
+import "time"
+
+// Recipients is the part of a Snapshot about pools that get what the workers of other pools did, later.
+type Recipients struct {
+	Shadows []ShadowSnapshot
+	Follows []Follow // at the moment At
+}
+
+// since returns r with the counts since before.
+func (r Recipients) since(before Recipients) Recipients {
+	r.Shadows = since(r.Shadows, before.Shadows, func(now, before *ShadowSnapshot) bool {
+		return now.counts == before.counts
+	}, func(now, before *ShadowSnapshot) {
+		now.ShadowCounts = difference(now.ShadowCounts, before.ShadowCounts)
+	})
+	return r
+}
+
 // ShadowResult is the result of a copied request: how the shadow's answer compares with the client's. The list is
 // closed.
 type ShadowResult uint8
@@ -41,8 +59,6 @@ func (d ShadowDrop) String() string { return shadowDrops[d] }
 type Shadow struct {
 	// Of is the name of the pool, To the name of its shadow. Static after construction.
 	Of, To string
-	// Servers returns the shadow's servers; nil: there are none. Static after construction.
-	Servers func() []ServerSnapshot
 
 	counts guarded[ShadowCounts]
 }
@@ -79,16 +95,29 @@ type ShadowSnapshot struct {
 	counts *Shadow // distinguishes it from a later shadow of the same name
 }
 
-// addShadows adds the shadows and their servers to s.
-func (r *Registry) addShadows(s *Snapshot) {
-	for _, shadow := range r.options.Shadows {
-		s.Shadows = append(s.Shadows, ShadowSnapshot{shadow.Of, shadow.To, shadow.counts.load(), shadow})
-		if shadow.Servers == nil {
-			continue
-		}
-		for _, server := range shadow.Servers() {
-			server.Pool, server.ShadowOf = shadow.To, shadow.Of
-			s.Servers = append(s.Servers, server)
-		}
+// AddTo adds the counts to s, and the shadow's servers.
+func (s *Shadow) AddTo(to *Snapshot, servers []ServerSnapshot) {
+	to.Shadows = append(to.Shadows, ShadowSnapshot{s.Of, s.To, s.counts.load(), s})
+	for _, server := range servers {
+		server.Pool, server.ShadowOf = s.To, s.Of
+		to.Servers = append(to.Servers, server)
 	}
+}
+
+// Follow is the state of a pool that follows another one.
+type Follow struct {
+	Of   string `json:"of"`
+	To   string `json:"to"`
+	What string `json:"what"` // deletes, purges or all
+	// Debts is the number of keys that its servers are owed, and Age how long the oldest of these writes has been
+	// waiting; in ns.
+	Debts int           `json:"debts"`
+	Age   time.Duration `json:"age"`
+	// Delivered counts the debts that were delivered, Deletes the copies that failed and became deletes, and Dropped
+	// the debts for which there was no memory.
+	Delivered uint64 `json:"delivered"`
+	Deletes   uint64 `json:"deletes"`
+	Dropped   uint64 `json:"dropped"`
+	// Doubt is since when writes may be missing for good; zero: none are.
+	Doubt time.Time `json:"doubt,omitzero"`
 }

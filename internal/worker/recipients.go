@@ -2,11 +2,10 @@ package worker
 
 import (
 	"mcmw/internal/protocol"
-	"mcmw/internal/shadow"
+	"mcmw/internal/request"
 )
 
-// answerCopied adds the planner's answer to requests[i] to out, and copies the request to the shadows of its keys'
-// pools.
+// answerCopied adds the planner's answer to requests[i] to out, and tells the recipients of its keys' pools of it.
 func (w *Worker) answerCopied(i int32) (rest int) {
 	r := &w.planner.Requests[i]
 	if !w.copier.Begin(&r.Request.Request, r.ClientKey()) {
@@ -28,9 +27,9 @@ func (w *Worker) answerCopied(i int32) (rest int) {
 }
 
 // orderOf says when requests[i] was served.
-func (w *Worker) orderOf(i int32) shadow.Order {
+func (w *Worker) orderOf(i int32) request.Order {
 	r := &w.requests[i]
-	return shadow.Order{
+	return request.Order{
 		Worker: w.owner(), Index: i, Dequeued: r.Dequeued, Received: r.Received,
 		Locked: r.locked,
 	}
