@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,7 +15,6 @@ import (
 	"mcmw/internal/middleware"
 	"mcmw/internal/protocol"
 	"mcmw/internal/route"
-	"mcmw/internal/shadow"
 )
 
 func newConfigExplainCommand() *cobra.Command {
@@ -144,8 +142,8 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers
 	}
 	explainMigrations(w, key, pool, r, &options)
 	for _, name := range pools {
-		err := errors.Join(explainShadow(w, key, name, &options), explainFollows(w, key, name, &options))
-		if err != nil {
+		show := func(kind, text string) { fmt.Fprintf(w, "  %-8s %s\n", kind, text) }
+		if err := options.ExplainRecipients(name, key, show); err != nil {
 			return err
 		}
 	}
@@ -241,55 +239,4 @@ func explainReads(w io.Writer, g *middleware.Migration, phase route.Phase, until
 		fmt.Fprintf(w, "  get      those of pool %s until %s: pool %s is not read in phase %s\n", g.From,
 			until.Format(time.RFC3339), g.To, phase)
 	}
-}
-
-// explainShadow shows where requests for key, which is in pool, are copied to.
-func explainShadow(w io.Writer, key, pool string, o *middleware.Options) error {
-	at := slices.IndexFunc(o.Shadows, func(s middleware.ShadowOptions) bool { return s.Of == pool })
-	if at < 0 {
-		return nil
-	}
-	s := &o.Shadows[at]
-	if !shadow.In([]byte(key), s.Share) {
-		_, err := fmt.Fprintf(w, "  shadow   none: the key is not in the share of %v that is copied to pool %s\n",
-			s.Share, s.To.Name)
-		return err
-	}
-	router, err := route.New(s.To.Servers, s.To.Options)
-	if err != nil {
-		return err
-	}
-	names := namesOf(s.To.Servers, router.Replicas([]byte(key), nil))
-	what, answers := "reads", "dropped"
-	if s.All {
-		what = "reads and writes"
-	}
-	if s.Compare {
-		answers = "compared"
-	}
-	_, err = fmt.Fprintf(w, "  shadow   %s of pool %s (the key is in the share of %v; %s; answers are %s)\n", names,
-		s.To.Name, s.Share, what, answers)
-	return err
-}
-
-// explainFollows shows where the writes of key, which is in pool, are delivered.
-func explainFollows(w io.Writer, key, pool string, o *middleware.Options) error {
-	for _, f := range o.Follows {
-		if f.Of != pool {
-			continue
-		}
-		router, err := route.New(f.To.Servers, f.To.Options)
-		if err != nil {
-			return err
-		}
-		names := namesOf(f.To.Servers, router.Replicas([]byte(key), nil))
-		what := f.What
-		if f.Hold > 0 {
-			what += fmt.Sprintf(", hold %v", f.Hold)
-		}
-		if _, err := fmt.Fprintf(w, "  follow   %s of pool %s, later (%s)\n", names, f.To.Name, what); err != nil {
-			return err
-		}
-	}
-	return nil
 }

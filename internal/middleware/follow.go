@@ -40,7 +40,7 @@ type follower struct {
 	watch follow.Watch
 }
 
-func (f *FollowOptions) ties() ties { return ties{"follower", f.Of, f.To.Name} }
+func (f *FollowOptions) ties() ties { return ties{"follow", f.Of, f.To.Name} }
 
 func (f *FollowOptions) to() *PoolOptions { return &f.To }
 
@@ -57,6 +57,14 @@ func (f *FollowOptions) router() (*route.Router, error) {
 		return nil, fmt.Errorf("%s%w", f.To.messagePrefix(), err)
 	}
 	return router, nil
+}
+
+func (f *FollowOptions) explain(_, holders string) string {
+	what := f.What
+	if f.Hold > 0 {
+		what += fmt.Sprintf(", hold %v", f.Hold)
+	}
+	return fmt.Sprintf("%s, later (%s)", holders, what)
 }
 
 func (f *FollowOptions) open(m *Middleware, o *Options) (recipientKind, error) {

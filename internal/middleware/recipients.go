@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"mcmw/internal/request"
+	"mcmw/internal/route"
 	"mcmw/internal/stats"
 )
 
@@ -29,6 +31,8 @@ type ties struct{ kind, of, name string }
 type recipientOptions interface {
 	ties() ties
 	to() *PoolOptions
+	// explain says which requests for key go to holders, servers of the recipient.
+	explain(key, holders string) string
 	// open returns a new recipient, which is not started. o has the options. applying is held.
 	open(m *Middleware, o *Options) (recipientKind, error)
 }
@@ -49,6 +53,27 @@ type recipientKind interface {
 	outbox() request.Recipient
 	// addState adds the state to s; t are the recipient's ties.
 	addState(t ties, s *stats.Snapshot)
+}
+
+// ExplainRecipients shows where requests for key, which is in the pool called of, go later, with the kind of each
+// recipient.
+func (o *Options) ExplainRecipients(of, key string, show func(kind, text string)) error {
+	for _, r := range o.recipients() {
+		t, to := r.ties(), r.to()
+		if t.of != of {
+			continue
+		}
+		router, err := route.New(to.Servers, to.Options)
+		if err != nil {
+			return err
+		}
+		var names []string
+		for _, s := range router.Replicas([]byte(key), nil) {
+			names = append(names, to.Servers[s].Name)
+		}
+		show(t.kind, r.explain(key, strings.Join(names, ", ")+" of pool "+to.Name))
+	}
+	return nil
 }
 
 var errRemoved = errors.New("the options have no such recipient any more")

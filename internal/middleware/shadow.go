@@ -96,6 +96,20 @@ func (o *Options) copying(s *ShadowOptions) shadow.Options {
 	return copied
 }
 
+func (s *ShadowOptions) explain(key, holders string) string {
+	if !shadow.In([]byte(key), s.Share) {
+		return fmt.Sprintf("none: the key is not in the share of %v that is copied to pool %s", s.Share, s.To.Name)
+	}
+	what, answers := "reads", "dropped"
+	if s.All {
+		what = "reads and writes"
+	}
+	if s.Compare {
+		answers = "compared"
+	}
+	return fmt.Sprintf("%s (the key is in the share of %v; %s; answers are %s)", holders, s.Share, what, answers)
+}
+
 func (s *ShadowOptions) open(m *Middleware, o *Options) (recipientKind, error) {
 	for _, r := range m.recipients {
 		if r.kind == s.ties().kind && r.name == s.To.Name {
