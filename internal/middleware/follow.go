@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -156,18 +155,14 @@ func (m *Middleware) present(keys []string, value bool) (found []follow.Present)
 func (m *Middleware) ask(ops []protocol.Op) (found []follow.Present) {
 	limits := m.current.Load().options.Limits
 	for part := range slices.Chunk(ops, request.MaxBatch) {
-		a := &asker{answered: make(chan struct{}, 1)}
-		b := request.GetBuffer(0).Batch(a)
-		now := stats.Now()
+		a := &asker{Caller: request.NewCaller()}
+		var texts [][]byte
 		for _, op := range part {
-			r := b.Add()
-			if n, _, err := limits.Decode(op.Bytes(), &r.Request); n == 0 || err != nil {
-				panic("middleware: " + strconv.Quote(string(op.Bytes())) + " is no request")
-			}
-			r.Created, r.Enqueued = now, now
+			texts = append(texts, op.Bytes())
 		}
-		m.entrance.Put(b)
-		<-a.answered
+		if !a.Call(a, texts, &limits, m.entrance.Put) {
+			panic(fmt.Sprintf("middleware: one of %q is no request", texts))
+		}
 		found = append(found, a.presents(len(part))...)
 	}
 	return found
@@ -175,32 +170,14 @@ func (m *Middleware) ask(ops []protocol.Op) (found []follow.Present) {
 
 // asker is the client that ask's requests are answered to.
 type asker struct {
-	answered chan struct{} // one token; the worker -> ask
-	values   request.ValueSize
-	text     []byte
+	request.Caller
+	text []byte
 }
-
-// Crowded implements request.Client.
-func (a *asker) Crowded(int) bool { return false }
-
-// User implements request.Client.
-func (a *asker) User() string { return "" }
-
-// Values implements request.Client.
-func (a *asker) Values() *request.ValueSize { return &a.values }
 
 // Reply takes everything.
 func (a *asker) Reply(g *wire.Gather) int {
 	a.text = g.AppendFrom(a.text, 0)
 	return g.Len()
-}
-
-// Finish implements request.Client.
-func (a *asker) Finish() { a.answered <- struct{}{} }
-
-// Stall implements request.Client. It is not called, because Reply takes everything.
-func (a *asker) Stall([]byte, *request.Batch) {
-	panic("middleware: Stall was called, although Reply takes everything")
 }
 
 // presents returns what the first n replies say.

@@ -12,7 +12,6 @@ import (
 	"mcmw/internal/hotkeys"
 	"mcmw/internal/netstage"
 	"mcmw/internal/plan"
-	"mcmw/internal/protocol"
 	"mcmw/internal/refusal"
 	"mcmw/internal/request"
 	"mcmw/internal/shadow"
@@ -36,8 +35,7 @@ type shadowed struct {
 	counts *stats.Shadow
 	inner  *Middleware
 
-	options Options         // of inner; guarded by Middleware.applying
-	limits  protocol.Limits // static after begin
+	options Options // of inner; guarded by Middleware.applying
 }
 
 func (s *ShadowOptions) ties() ties { return ties{"shadow", s.Of, s.To.Name} }
@@ -124,7 +122,7 @@ func (s *ShadowOptions) open(m *Middleware, o *Options) (recipientKind, error) {
 		return nil, fmt.Errorf("%s%w", s.To.messagePrefix(), err)
 	}
 	counts := &stats.Shadow{Of: s.Of, To: s.To.Name}
-	return &shadowed{shadow.NewFeed(o.copying(s), counts), counts, inner, options, options.Limits}, nil
+	return &shadowed{shadow.NewFeed(o.copying(s), counts), counts, inner, options}, nil
 }
 
 // checkBecomesShadow returns an error if the pool called name cannot become a shadow now, because this middleware, or
@@ -181,14 +179,15 @@ func (o Options) equal(p *Options) bool {
 	return reflect.DeepEqual(o, *p)
 }
 
-func (s *shadowed) begin(context.Context) { s.limits = s.options.Limits }
+func (s *shadowed) begin(context.Context) {}
 
 // run serves the shadow until ctx is done and no request is in flight.
 func (s *shadowed) run(ctx context.Context) {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var inner sync.WaitGroup
 	inner.Go(func() { _ = s.inner.Run(serving) }) // it listens nowhere, and so can't fail
-	s.feed.Run(ctx, &s.limits, s.inner.entrance.Put)
+	limits := s.inner.current.Load().options.Limits
+	s.feed.Run(ctx, &limits, s.inner.entrance.Put)
 	stop()
 	inner.Wait()
 }

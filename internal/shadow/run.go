@@ -16,7 +16,7 @@ const batchBytes = 1 << 20
 // Run sends the copies, until ctx is done and no batch is in progress. l are the limits of requests. put queues a batch
 // for the shadow's workers. The shadow has to answer each batch.
 func (f *Feed) Run(ctx context.Context, l *protocol.Limits, put func(*request.Batch)) {
-	j := &judge{feed: f, answered: make(chan struct{}, 1)}
+	j := &judge{feed: f, Caller: request.NewCaller()}
 	var batch []*parcel
 	var texts [][]byte
 	for {
@@ -39,11 +39,8 @@ func (f *Feed) Run(ctx context.Context, l *protocol.Limits, put func(*request.Ba
 				}
 			}
 		}
-		if b := j.batchOf(texts, l); b != nil {
-			put(b)
-			<-j.answered
-		}
-		j.end()
+		_ = j.Call(j, texts, l, put)
+		j.end() // with none answered if a text can't be decoded
 		f.bytes.Add(-taken)
 		for _, p := range batch {
 			p.release()
@@ -60,16 +57,14 @@ const (
 )
 
 // judge is the client that the shadow answers. It compares answers, and keeps none. It belongs to Run, and between put
-// and answered to the shadow's worker.
+// and Finish to the shadow's worker.
 type judge struct {
+	request.Caller
 	feed *Feed
-	// answered: the shadow's worker -> Run; one token, capacity 1, never closed.
-	answered chan struct{}
 
 	copies []copied // of the batch
 	next   int      // the first copy that is not answered
-	values request.ValueSize
-	reply  answer // what the reply to it has said so far
+	reply  answer   // what the reply to it has said so far
 
 	writes    [writeSlots]latest
 	suspected [suspicions]suspicion
@@ -87,15 +82,6 @@ type suspicion struct {
 	key, client, shadow uint64
 	since               int64 // when both had answered, ns as stats.Now
 }
-
-// Crowded implements request.Client.
-func (j *judge) Crowded(int) bool { return false }
-
-// User implements request.Client.
-func (j *judge) User() string { return "" }
-
-// Values implements request.Client.
-func (j *judge) Values() *request.ValueSize { return &j.values }
 
 // Reply takes everything that the shadow answers.
 func (j *judge) Reply(g *wire.Gather) int {
@@ -202,42 +188,9 @@ func (j *judge) compare(c *copied, shadow answer) stats.ShadowResult {
 	return stats.ShadowUnknown
 }
 
-// Finish implements request.Client.
-func (j *judge) Finish() { j.answered <- struct{}{} }
-
-// Stall implements request.Client. It is not called, because Reply takes everything.
-func (j *judge) Stall([]byte, *request.Batch) {
-	panic("shadow: Stall was called, although Reply takes everything")
-}
-
 // end ends the copies that got no answer, as failed.
 func (j *judge) end() {
 	for j.next < len(j.copies) {
 		j.conclude(true)
 	}
-}
-
-// batchOf returns a batch of the requests in texts, one after the other; nil if one cannot be decoded.
-func (j *judge) batchOf(texts [][]byte, l *protocol.Limits) *request.Batch {
-	size := 0
-	for _, text := range texts {
-		size += len(text)
-	}
-	b := request.GetBuffer(size).Batch(j)
-	text := b.Buffer.B[:0]
-	for _, t := range texts {
-		text = append(text, t...)
-	}
-	now := stats.Now()
-	for len(text) > 0 {
-		r := b.Add()
-		n, _, err := l.Decode(text, &r.Request)
-		if n == 0 || err != nil {
-			b.Release()
-			return nil
-		}
-		r.Created, r.Enqueued = now, now
-		text = text[n:]
-	}
-	return b
 }

@@ -355,8 +355,7 @@ func (b *bench) judged(t *testing.T, j *judge, values map[string]string) (result
 	}
 	j.copies, j.next = copies, 0
 	l := protocol.Limits{}.WithDefaults()
-	s.put(j.batchOf([][]byte{[]byte(strings.Join(texts, ""))}, &l))
-	<-j.answered
+	require.True(t, j.Call(j, [][]byte{[]byte(strings.Join(texts, ""))}, &l, s.put))
 	j.end()
 	after := snapshot(b.counts)
 	for r := range stats.NumShadowResults {
@@ -369,7 +368,7 @@ func (b *bench) judged(t *testing.T, j *judge, values map[string]string) (result
 
 func TestADifferenceCountsWhenItWasSeenTwiceWithoutAWriteBetween(t *testing.T) {
 	b := newBench(Options{Share: 1, All: true, Compare: true})
-	j := &judge{feed: b.feed, answered: make(chan struct{}, 1)}
+	j := &judge{feed: b.feed, Caller: request.NewCaller()}
 	get := func(answer, shadow string) stats.ShadowResult {
 		t.Helper()
 		b.serve(t, "get s\r\n", stats.ResultOK, answer)
@@ -399,7 +398,7 @@ func TestADifferenceCountsWhenItWasSeenTwiceWithoutAWriteBetween(t *testing.T) {
 
 func TestAKeyInDoubtIsNeitherDifferentNorMissing(t *testing.T) {
 	b := newBench(Options{Share: 1, All: true, Compare: true})
-	j := &judge{feed: b.feed, answered: make(chan struct{}, 1)}
+	j := &judge{feed: b.feed, Caller: request.NewCaller()}
 	const a, z, none = "VALUE s 0 1\r\na\r\nEND\r\n", "VALUE s 0 1\r\nz\r\nEND\r\n", "END\r\n"
 	get := func(shadow string) stats.ShadowResult {
 		t.Helper()
@@ -464,7 +463,7 @@ func TestAKeyInDoubtIsNeitherDifferentNorMissing(t *testing.T) {
 func TestADifferenceCountsOnlyWhenNoConcurrentWriteCanExplainIt(t *testing.T) {
 	// 2 to 3 requests of serve
 	b := newBench(Options{Share: 1, All: true, Compare: true, Within: 25 * time.Millisecond})
-	j := &judge{feed: b.feed, answered: make(chan struct{}, 1)}
+	j := &judge{feed: b.feed, Caller: request.NewCaller()}
 	get := func(key string) stats.ShadowResult {
 		t.Helper()
 		request := "get " + key + "\r\n"
@@ -494,7 +493,7 @@ func TestADifferenceCountsOnlyWhenNoConcurrentWriteCanExplainIt(t *testing.T) {
 
 func TestCopiesAnsweredWithNonsenseCountAsErrors(t *testing.T) {
 	b := newBench(Options{Share: 1, All: true, Compare: true})
-	j := &judge{feed: b.feed, answered: make(chan struct{}, 1)}
+	j := &judge{feed: b.feed, Caller: request.NewCaller()}
 	b.serve(t, "get s\r\n", stats.ResultMiss, "END\r\n")
 	b.serve(t, "get s2\r\n", stats.ResultMiss, "END\r\n")
 	require.Equal(t, []stats.ShadowResult{stats.ShadowError, stats.ShadowError},
