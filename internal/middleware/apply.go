@@ -46,7 +46,6 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	m.beginRecipients()
 	defer stopRecipients(removed)
 	defer m.startRecipients() // a pool that becomes a shadow has left its servers by then
 	var entering []driven

@@ -12,8 +12,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// recipient is a pool that gets what the workers of another pool did, later: a shadow, or a pool that follows. Clients
-// don't use it, and nobody waits for it except Run at its end.
+// recipient is a pool that gets what the workers of another pool did, later, such as a shadow. Clients don't use it,
+// and nobody waits for it except Run at its end.
 type recipient struct {
 	// Static after construction.
 	ties
@@ -106,7 +106,7 @@ func (m *Middleware) checkRecipients(ctx context.Context, o *Options) error {
 	return err
 }
 
-// applyRecipients applies the recipients of o; the next core will use them, and startRecipients starts them. It returns
+// applyRecipients applies the recipients of o; the next core may use them, and startRecipients starts them. It returns
 // those that were removed, which must be stopped once no worker of an earlier core is left. One that becomes a pool has
 // ended when applyRecipients returns. applying is held.
 func (m *Middleware) applyRecipients(ctx context.Context, o *Options) (removed []*recipient, err error) {
@@ -132,6 +132,7 @@ func (m *Middleware) applyRecipients(ctx context.Context, o *Options) (removed [
 		removed = append(removed, r)
 	}
 	m.recipients = all
+	m.beginRecipients()
 	return removed, nil
 }
 

@@ -1,0 +1,51 @@
+package follow
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/protocol"
+	"mcmw/internal/request"
+	"mcmw/internal/route"
+	"mcmw/internal/stats"
+)
+
+func TestAWriteIsOwedAsItsEffectAndWhatIsDeliveredSay(t *testing.T) {
+	const none, deleted, copied = "", "delete", "copy"
+	for _, tc := range []struct {
+		text                 string
+		result               stats.Result
+		all, deletes, purges string
+	}{
+		{"set k 0 0 1\r\na\r\n", stats.ResultOK, copied, deleted, none},
+		{"set k 0 0 1\r\na\r\n", stats.ResultServerError, deleted, deleted, none},
+		{"set k 0 0 1\r\na\r\n", stats.ResultClientError, none, none, none},
+		{"add k 0 0 1\r\na\r\n", stats.ResultNotStored, none, none, none},
+		{"incr k 1\r\n", stats.ResultMiss, none, none, none},
+		{"delete k\r\n", stats.ResultOK, copied, deleted, deleted},
+		{"delete k\r\n", stats.ResultServerError, deleted, deleted, deleted},
+		{"touch k 9\r\n", stats.ResultOK, copied, none, none},
+		{"gat 9 k\r\n", stats.ResultOK, copied, none, none},
+		{"md k P\r\n", stats.ResultOK, none, none, none},
+	} {
+		for what, want := range map[string]string{All: tc.all, Deletes: tc.deletes, Purges: tc.purges} {
+			f := New(Options{What: what, Memory: 1 << 20}, nil, slog.New(slog.DiscardHandler))
+			router, err := route.New([]route.Server{{Name: "a", Addr: "127.0.0.1:1"}}, route.Options{})
+			require.NoError(t, err)
+			f.Place(router, func(s route.Server) *backend.Server { return backend.NewServer(s, backend.Options{}) })
+			l, r := protocol.Limits{}.WithDefaults(), protocol.Request{}
+			_, _, err = l.Decode([]byte(tc.text), &r)
+			require.NoError(t, err)
+			f.Wrote(&r, []byte("k"), tc.result, request.Order{})
+			got := none
+			for _, d := range f.targets[0].ledger.all() {
+				got = map[bool]string{true: copied, false: deleted}[d.Copy]
+			}
+			assert.Equal(t, want, got, "%q, answered with %v, where %s is delivered", tc.text, tc.result, what)
+		}
+	}
+}
