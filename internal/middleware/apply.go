@@ -338,7 +338,7 @@ func (m *Middleware) beginPools(ctx context.Context, next *core) {
 		p.requireVersions()
 		reach(ctx, p.servers)
 		p.decideWriters(ctx)
-		p.beginRecords()
+		p.beginRecords(false)
 		p.begun = true
 		m.background.Go(func() { m.sweep(m.work, p.poolState) })
 		m.background.Go(func() { m.refill(m.work, p.poolState) })

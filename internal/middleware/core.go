@@ -74,8 +74,6 @@ type poolState struct {
 	change  *change   // nil: no change of placement is under way
 	// of a pool added while clients are served: its servers are judged by this until the core is current
 	first atomic.Pointer[pool]
-	// joinedRoutes: as course.joined, for a change of routes that the first core joined.
-	joinedRoutes bool
 	// diverted counts requests that went to the pool's gutter.
 	diverted stats.Sum[stats.Diverted]
 	// warming counts the reads that asked the pool that is warmed up from this one; missing are the keys to be copied

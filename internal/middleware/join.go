@@ -30,9 +30,6 @@ func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 	}
 	if m.routing != nil {
 		changes = true
-		for _, t := range m.poolStates {
-			t.joinedRoutes = true
-		}
 		c.options.Log.Info("other mcmw are changing to these routes and gutters", "phase", m.routing.phase.String())
 	} else if m.routing = c.routesBefore(); m.routing != nil {
 		changes = true
@@ -161,11 +158,11 @@ func (p *pool) joinServers(mark backend.Mark) {
 }
 
 // judge judges the servers that were reached by their records. During a change other middlewares put the records of
-// different phases; a middleware that joins the change takes them for one.
-func (p *pool) judge(looks marker.Looks) {
+// different phases; a middleware that joins the change takes them for one. routed: it joins a change of routes.
+func (p *pool) judge(looks marker.Looks, routed bool) {
 	read, other := p.record(), marker.Placement{}
 	changes := p.change != nil && p.change.joined
-	joined := changes || p.joinedRoutes && p.had != nil
+	joined := changes || routed && p.had != nil
 	switch {
 	case changes:
 		_, to := p.change.ends()

@@ -306,7 +306,7 @@ func (m *Middleware) begin(ctx, work context.Context) bool {
 	}
 	m.work = work
 	for _, p := range c.pools {
-		p.beginRecords()
+		p.beginRecords(m.routing != nil && m.routing.joined)
 		p.begun = true
 	}
 	if c.unswept() {

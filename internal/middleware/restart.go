@@ -119,8 +119,8 @@ func (p *pool) history() (previous []marker.Placement, more bool) {
 }
 
 // beginRecords judges the servers that were reached by their records, learns from these what earlier middlewares knew,
-// and starts to keep records.
-func (p *pool) beginRecords() {
+// and starts to keep records. routed is as in judge.
+func (p *pool) beginRecords(routed bool) {
 	if p.records == nil {
 		return
 	}
@@ -128,7 +128,7 @@ func (p *pool) beginRecords() {
 	p.records.Gutter(p.diverts())
 	looks := p.records.Looks()
 	newest := looks.Newest()
-	p.judge(looks)
+	p.judge(looks, routed)
 	if newest != nil && !p.options.inPhases(p.step) {
 		p.remember(newest)
 	}
