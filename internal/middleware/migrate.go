@@ -248,21 +248,16 @@ func (d *migrating) lasts(m *Middleware) time.Duration {
 // migrateEvery is the longest time between two looks at a migration.
 const migrateEvery = time.Second
 
-func (d *migrating) lookEvery(m *Middleware) time.Duration {
-	if from, _ := d.g.copying(m.options.ChangeStep); d.copying == nil && done(d.cleaned) && from.After(m.clock()) {
-		return min(migrateEvery, from.Sub(m.clock()))
-	}
-	if d.copies(m) {
-		return 0
-	}
-	return migrateEvery
-}
+func (d *migrating) lookEvery(m *Middleware) time.Duration { return min(migrateEvery, d.copiesIn(m)) }
 
-// copies reports whether copying is to begin.
-func (d *migrating) copies(m *Middleware) bool {
+// copiesIn returns in which time copying is to begin; unknown: it has begun, or can't.
+func (d *migrating) copiesIn(m *Middleware) time.Duration {
 	from, until := d.g.copying(m.options.ChangeStep)
 	now := m.clock()
-	return d.copying == nil && done(d.cleaned) && !now.Before(from) && now.Before(until)
+	if d.copying != nil || !done(d.cleaned) || !now.Before(until) {
+		return unknown
+	}
+	return max(0, from.Sub(now))
 }
 
 // cleaning returns what deletes what the new pool, and its gutter, may still hold of the keys that it gets. Of the pool
@@ -307,7 +302,7 @@ func (d *migrating) heard(ctx context.Context, m *Middleware, _ sightings) (ente
 	_, until := g.copying(m.options.ChangeStep)
 	now := m.clock()
 	switch {
-	case d.copies(m):
+	case d.copiesIn(m) == 0:
 		copying, stop := context.WithTimeout(ctx, until.Sub(now))
 		d.copying = m.copyInBackground(stop, func() { d.copyKeys(copying, m) })
 	case g.WarmsUp || !now.After(until) || !now.Before(g.End):
