@@ -58,9 +58,10 @@ const (
 	// readSize is the initial size of the read buffer in bytes.
 	readSize = 32 << 10
 	// keepRead is the size in bytes of the largest read buffer that a connection keeps between rounds. Larger ones, of
-	// largeRead bytes, come from a pool that all connections share.
-	keepRead  = 64 << 10
-	largeRead = 2 << 20
+	// mediumRead or largeRead bytes, come from pools that all connections share.
+	keepRead   = 64 << 10
+	mediumRead = 256 << 10
+	largeRead  = 2 << 20
 )
 
 // Error is a failure of a server, as clients and the log see it.
@@ -330,13 +331,19 @@ func (c *Conn) makeRoom(need int) {
 	c.start, c.end = 0, held
 }
 
-// largeBuffers holds buffers of largeRead bytes.
-var largeBuffers = sync.Pool{New: func() any { return (*[largeRead]byte)(make([]byte, largeRead)) }}
+// The pools have the buffers of mediumRead and of largeRead bytes.
+var (
+	mediumBuffers = sync.Pool{New: func() any { return new([mediumRead]byte) }}
+	largeBuffers  = sync.Pool{New: func() any { return new([largeRead]byte) }}
+)
 
 // buffer returns a buffer of at least size bytes.
 func buffer(size int) []byte {
-	if size <= keepRead || size > largeRead {
+	switch {
+	case size <= keepRead || size > largeRead:
 		return make([]byte, size)
+	case size <= mediumRead:
+		return mediumBuffers.Get().(*[mediumRead]byte)[:]
 	}
 	return largeBuffers.Get().(*[largeRead]byte)[:]
 }
@@ -358,7 +365,10 @@ func (c *Conn) EndRound() *Error {
 		c.server.Answered()
 	}
 	c.start, c.pos, c.end, c.hole, c.skip, c.lent = 0, 0, 0, 0, 0, false
-	if len(c.in) == largeRead {
+	switch len(c.in) {
+	case mediumRead:
+		mediumBuffers.Put((*[mediumRead]byte)(c.in))
+	case largeRead:
 		largeBuffers.Put((*[largeRead]byte)(c.in))
 	}
 	if len(c.in) > keepRead {

@@ -34,8 +34,11 @@ type conn struct {
 	// Owned by the reader goroutine.
 	buf    *request.Buffer // bytes that were read and are not in a batch yet; nil while there are none
 	filled int             // bytes of buf in use
-	need   int             // bytes that buf must hold before decoding makes sense; 0: unknown
-	skip   int             // bytes still to come of a refused value
+	// expected is the size of the next buffer, bytes, up to request.ReadSize: what recent reads have filled. With many
+	// clients most of the memory is in the buffers of requests that wait.
+	expected int
+	need     int // bytes that buf must hold before decoding makes sense; 0: unknown
+	skip     int // bytes still to come of a refused value
 	// a batch whose last request has the value that is being skipped; it is queued after the end of that value
 	held            *request.Batch
 	underway        bool            // a batch was queued, and its answer has not been awaited
@@ -96,7 +99,7 @@ func newConn(s *Stage, nc net.Conn) (*conn, error) {
 	}
 	c := &conn{
 		stage: s, sock: sock, arrivals: s.options.Net.Arrivals(), answered: make(chan struct{}, 1),
-		unauthenticated: s.options.Login != nil,
+		expected: request.FirstSize, unauthenticated: s.options.Login != nil,
 	}
 	if s.options.Hot != nil {
 		c.hot = s.options.Hot.Sampler()

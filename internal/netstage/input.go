@@ -12,6 +12,9 @@ import (
 // slow to send the announced bytes.
 var memoryPatience = 10 * time.Second
 
+// expectedPart is the divisor for the part of conn.expected by which a read of fewer bytes lowers it.
+const expectedPart = 8
+
 // receive appends the bytes that have arrived to buf, without waiting; n is their number. more reports that further
 // bytes may be there. Except while it reads, a connection holds no more memory than it needs for the beginning of a
 // request.
@@ -20,11 +23,12 @@ func (c *conn) receive() (n int, more bool, err error) {
 		return 0, false, ending(stats.CloseMemory)
 	}
 	b := c.buf
-	if b == nil || len(b.B) < request.ReadSize {
+	switch {
+	case b == nil:
+		b = request.GetBuffer(c.expected)
+	case len(b.B) < request.ReadSize:
 		b = request.GetBuffer(request.ReadSize)
-		if c.buf != nil {
-			copy(b.B, c.buf.B[:c.filled])
-		}
+		copy(b.B, c.buf.B[:c.filled])
 	}
 	free := b.B[c.filled:]
 	if c.need > 0 {
@@ -42,6 +46,9 @@ func (c *conn) receive() (n int, more bool, err error) {
 	if n > 0 {
 		c.buf = b
 		c.filled += n
+		if c.expected = max(c.filled, c.expected-c.expected/expectedPart); n == len(free) {
+			c.expected = request.ReadSize
+		}
 	}
 	return n, more, err
 }

@@ -22,15 +22,16 @@ func (b *Buffer) Batch(client Client) *Batch {
 	return &b.batch
 }
 
-// ReadSize is the size in bytes of the buffer of a read: a 4 KiB value with its command line arrives with one read.
-const ReadSize = 16 << 10
+// ReadSize is the size in bytes of the largest buffer into which requests are read that have no larger value, and
+// FirstSize that of a client's first read: it holds a 4 KiB value with its command line.
+const ReadSize, FirstSize = 16 << 10, 5 << 10
 
 // StubSize is the size in bytes of the buffer for the beginning of an incomplete request, if it fits: a command line
 // other than a long multi-get, or a small value.
 const StubSize = 1 << 10
 
 // bufferSizes are the pooled sizes in bytes. The largest holds the largest value that memcached accepts by default.
-var bufferSizes = [...]int{StubSize, ReadSize, 64 << 10, 256 << 10, 1<<20 + 16<<10}
+var bufferSizes = [...]int{StubSize, FirstSize, ReadSize, 64 << 10, 256 << 10, 1<<20 + 16<<10}
 
 var bufferPools [len(bufferSizes)]sync.Pool
 

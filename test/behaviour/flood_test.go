@@ -241,6 +241,42 @@ func TestWithoutFilesForMoreConnectionsTheOthersContinueAndAcceptingResumes(t *t
 	child.stop(t)
 }
 
+// A small request that waits for a server must not keep the buffer of a large one.
+func TestSmallRequestsThatWaitHoldLittleMemory(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Measures)
+	const (
+		before = 30      // gets of each client, by which its reader learns that they are small
+		most   = 3 << 10 // bytes for each request that waits
+	)
+	clients := min(1000, allowedFiles(t, 1000+reservedFiles)-reservedFiles)
+	server := mctest.StartMemcached(t)
+	o := middleware.Options{Servers: mwtest.Servers(server), Workers: 1}
+	o.Timeout, o.StallAfter = mctest.Patience, -1
+	child := startChild(t, o)
+	conns := dialAndUse(t, child.addrs[0], clients)
+	for range before {
+		inParallel(t, clients, func(i int) error {
+			_, err := conns[i].Do("get idle\r\n")
+			return err
+		})
+	}
+	idle := child.memory(t)
+	server.Freeze()
+	inParallel(t, clients, func(i int) error { return conns[i].Send([]byte("get idle\r\n")) })
+	each := int64(0)
+	for range clients { // until all have been read
+		each = max(each, (child.memory(t)-idle)/int64(clients))
+	}
+	server.Thaw()
+	for _, c := range conns {
+		require.Equal(t, "END\r\n", c.MustReply(t))
+		c.Close()
+	}
+	t.Logf("%d bytes of resident memory for each request that waits", each)
+	assert.Less(t, each, int64(most))
+	child.stop(t)
+}
+
 func TestClientsThatSendSingleBytesHoldLittleMemoryAndDelayNobody(t *testing.T) {
 	clients := 1000
 	if mctest.Race {
