@@ -41,8 +41,8 @@ type course struct {
 }
 
 // driven is a change that drive takes through its course: of a pool's placement (change), of routes (rerouting), or a
-// migration (migrating). The phases of the first two are in courseRows and last for a dwell; those of a migration go by
-// the clock. Its functions are called while applying is held.
+// migration (migrating). The phases of the first two are in courseRows and last for a dwell; those of a migration are
+// in Migration.phases and go by the clock. Its functions are called while applying is held.
 type driven interface {
 	progress() *course
 	// what is a text for what changes.

@@ -198,22 +198,21 @@ func leastMigration(step time.Duration) time.Duration {
 
 // checkMigrations returns an error, a *refusal.Error, for the first migration that is wrong.
 func (o *Options) checkMigrations() error {
-	pools, names, step := o.Pools, o.names(), o.ChangeStep
+	step := o.ChangeStep
 	for i, g := range o.Migrations {
 		refuse := func(text string, args ...any) error {
 			return refusal.Of(fmt.Sprintf("migrations[%d]", i), text, args...)
 		}
 		for _, name := range []string{g.From, g.To} {
-			at := slices.Index(names, name)
-			switch {
-			case at < 0 || name == "":
-				return refuse("the pool %q is unknown; accepted: two of %q", name, names)
-			case pools[at].Writers != WritersSeveral:
+			switch p := o.poolNamed(name); {
+			case p.Name == "":
+				return refuse("the pool %q is unknown; accepted: two of %q", name, o.names())
+			case p.Writers != WritersSeveral:
 				return refuse("pool %q has writers %s; accepted: writers several in both pools, which needs "+
-					"memcached 1.6.27 or later", name, pools[at].Writers)
+					"memcached 1.6.27 or later", name, p.Writers)
 			}
 		}
-		if why := g.checkServers(pools); why != "" {
+		if why := g.checkServers(o.poolNamed(g.From)); why != "" {
 			return refuse("%s", why)
 		}
 		switch {
@@ -256,13 +255,12 @@ func (o *Options) checkMigrations() error {
 	return nil
 }
 
-// checkServers returns why servers of g's pool can't be filled; "": they can, or g fills none. If the pool's servers
-// have not been looked up yet, the names are not checked.
-func (g *Migration) checkServers(pools []PoolOptions) (why string) {
+// checkServers returns why servers of pool, which is g's, can't be filled; "": they can, or g fills none. If the pool's
+// servers have not been looked up yet, the names are not checked.
+func (g *Migration) checkServers(pool PoolOptions) (why string) {
 	if !g.inside() {
 		return ""
 	}
-	pool := pools[slices.IndexFunc(pools, func(p PoolOptions) bool { return p.Name == g.From })]
 	var names []string
 	for _, s := range pool.Servers {
 		names = append(names, s.Name)
