@@ -3,8 +3,8 @@
 // # Who owns which bytes
 //
 //   - Bytes read from a client are in a pooled buffer. A reader gets one only when there are bytes to read, so that an
-//     idle connection holds none. Above 16 KiB it counts against the clients' memory. The reader owns it until the
-//     batch is queued.
+//     idle connection holds none, and of the size that the client's recent reads have filled. Above 16 KiB it counts
+//     against the clients' memory. The reader owns it until the batch is queued.
 //   - From then on the batch owns it, and the worker that took the batch owns both: the requests point into the buffer.
 //     When the batch has been answered, both return to the pool.
 //   - The beginning of an incomplete request at the end of the buffer stays with the reader, which copies it to a new
