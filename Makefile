@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash -euo pipefail
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test nightly check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-hot-keys bench-writers load-agreement lab-quick lab-paper lab-paper-delays lab-paper-page lab-servers lab-servers-page chart image packages cluster-up cluster-down test-cluster docker clean
+.PHONY: help deps build demo test nightly check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-hot-keys bench-writers load-agreement lab-quick lab-paper lab-paper-full lab-paper-delays lab-paper-page lab-servers lab-servers-page chart image packages cluster-up cluster-down test-cluster docker clean
 
 # Tools at exact versions, run by .ci/tool.
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
@@ -159,6 +159,11 @@ lab-paper: ## run short forms of the 2018 report's experiments on emulated machi
 	bin/mcmwlab run lab/experiments/$(PAPER)/*.yaml --quick --out-dir results/paper --resume || status=$$?; \
 	bin/mcmwlab report --paper $(PAPER) results/paper --out results/paper-report; \
 	exit $$status
+
+lab-paper-full: ## run the experiments of a report as docs/results/paper.md shows them, PAPER=kuechler, pungas, ribeiro or cetin (as root; at most 90 minutes each; continues after an interruption)
+	@.ci/deps memcached
+	@$(MAKE) --no-print-directory build
+	bin/mcmwlab run lab/experiments/$(PAPER)/*.yaml --out-dir results/paper-full --resume
 
 lab-paper-delays: ## run the two 2^3 designs of the 2018 report with other network delays (as root, after lab-paper; about 25 minutes; continues after an interruption)
 	@$(MAKE) --no-print-directory build

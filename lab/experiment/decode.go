@@ -351,6 +351,9 @@ func (d *decoder) phases(n *yaml.Node, key string, p *Phases) {
 		"warm_up":   duration(0, &p.WarmUp),
 		"duration":  duration(minDuration, &p.Duration),
 		"cool_down": duration(0, &p.CoolDown),
+		"foreign_load": func(key string, n *yaml.Node) {
+			p.ForeignLoad = d.number(n, key, 0, 1)
+		},
 	})
 }
 

@@ -78,6 +78,9 @@ type Phases struct {
 	WarmUp   time.Duration // load that isn't measured
 	Duration time.Duration // load that is measured
 	CoolDown time.Duration // pause before the next run
+	// ForeignLoad is the largest part of the processor time in use that others may use, or else the run is made again;
+	// 0: any.
+	ForeignLoad float64
 }
 
 // overhead is the estimated time for starting, connecting and populating, used until the first run has ended.

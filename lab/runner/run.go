@@ -14,8 +14,9 @@ import (
 )
 
 // run makes the run of a slot and records it. It returns an error only if the experiment must end: ctx has ended, or
-// the record cannot be written. A failed run is recorded in state Failed.
-func (r *runner) run(ctx context.Context, slot experiment.Slot) (record.Run, error) {
+// the record cannot be written. A failed run is recorded in state Failed; so is one with too much foreign load, unless
+// this is the last pass. disturbed reports that.
+func (r *runner) run(ctx context.Context, slot experiment.Slot, last bool) (_ record.Run, disturbed bool, _ error) {
 	run := record.Run{
 		Point: slot.Point.Number, Repetition: slot.Repetition, Position: slot.Position, Started: time.Now().UTC(),
 		State: record.Complete, Factors: factors(slot.Point.Values),
@@ -25,7 +26,7 @@ func (r *runner) run(ctx context.Context, slot experiment.Slot) (record.Run, err
 		err = collect.Run(outputs, &run)
 	}
 	if ctx.Err() != nil {
-		return run, context.Cause(ctx)
+		return run, false, context.Cause(ctx)
 	}
 	if err != nil {
 		r.undeploy()
@@ -33,15 +34,22 @@ func (r *runner) run(ctx context.Context, slot experiment.Slot) (record.Run, err
 	} else if r.Check != nil {
 		run.Warnings = r.Check(run, r.record.Manifest())
 	}
+	if most := r.Experiment.Phases.ForeignLoad; err == nil && !last && most > 0 && r.Foreign != nil {
+		if share := r.Foreign(run, r.record.Manifest()); share > most {
+			disturbed, run.State = true, record.Failed
+			run.Error = fmt.Sprintf("made again, because %.3g %% of the processor time in use was not the experiment's",
+				100*share)
+		}
+	}
 	if run.ID, err = r.record.NextID(ctx); err != nil {
-		return run, err
+		return run, false, err
 	}
 	if outputs != nil {
 		if err := r.writeRaw(run.ID, outputs); err != nil {
-			return run, err
+			return run, false, err
 		}
 	}
-	return run, r.record.Add(run)
+	return run, disturbed, r.record.Add(run)
 }
 
 // factors returns the settings in the form of the record.

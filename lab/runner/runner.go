@@ -48,6 +48,9 @@ type Options struct {
 	Checksums map[string]string
 	// Check, if set, returns warnings about a run of a set.
 	Check func(run record.Run, set record.Manifest) []record.Warning
+	// Foreign, if set, returns the part of the processor time in use during a run that was not the experiment's, or 0
+	// if it was too little to matter.
+	Foreign func(run record.Run, set record.Manifest) float64
 	// CheckSet, if set, returns warnings about all runs together.
 	CheckSet func([]record.Run) []record.Warning
 	// Progress, if set, is called before every run and after the last.
@@ -232,47 +235,68 @@ func (r *runner) measured(source, metric string, point, before int) (values []fl
 	return values
 }
 
+// passes is how often a run with too much foreign load is made at most. The last one counts anyway.
+const passes = 3
+
 func (r *runner) runs(ctx context.Context) error {
 	r.began = time.Now()
 	r.progress.Least, r.progress.Most = r.Experiment.Runs()
+	r.progress.Skipped = len(r.complete)
+	for n := 1; ; n++ {
+		r.progress.Done = 0
+		disturbed, err := r.pass(ctx, n == passes)
+		if err == nil && disturbed {
+			continue
+		}
+		if ctx.Err() == nil {
+			r.tell(nil)
+		}
+		return err
+	}
+}
+
+// pass makes the runs of the schedule that the record lacks. disturbed reports that some had too much foreign load, and
+// are to be made in another pass: foreign load comes in bursts, which the next run would meet, too.
+func (r *runner) pass(ctx context.Context, last bool) (disturbed bool, _ error) {
 	schedule := r.Experiment.Schedule(r.measured)
 	failures := 0
 	for {
 		slot, ok := schedule.Next()
 		if !ok {
-			r.tell(nil)
-			return nil
+			return disturbed, nil
 		}
 		if _, ok := r.complete[key{slot.Point.Number, slot.Repetition}]; ok {
 			r.progress.Done++
-			r.progress.Skipped++
 			continue
 		}
 		r.tell(&slot)
-		run, err := r.run(ctx, slot)
+		run, again, err := r.run(ctx, slot, last)
 		if err != nil {
-			return err
+			return false, err
 		}
+		disturbed = disturbed || again
 		r.made++
 		r.progress.Last, r.progress.LastPoint = &run, slot.Point
-		if run.State == record.Complete {
+		switch {
+		case again:
+			failures = 0
+		case run.State == record.Complete:
 			failures = 0
 			r.progress.Done++
 			light := run
 			light.Windows, light.Histograms, light.HostSamples = nil, nil, nil
 			r.complete[key{run.Point, run.Repetition}] = light
-		} else {
+		default:
 			failures++
 			r.progress.Failed++
 		}
 		if failures == failuresInARow {
-			r.tell(nil)
-			return fmt.Errorf("%d runs in a row have failed; the last error: %s", failures, run.Error)
+			return false, fmt.Errorf("%d runs in a row have failed; the last error: %s", failures, run.Error)
 		}
 		select {
 		case <-time.After(r.Experiment.Phases.CoolDown):
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
 		}
 	}
 }

@@ -414,3 +414,29 @@ func TestLeftoversOfAKilledRunAreReplaced(t *testing.T) {
 	assert.NoFileExists(t, left)
 	assert.FileExists(t, filepath.Join(dir, "raw", "2", "client-0.json"))
 }
+
+func TestARunWithForeignLoadIsMadeAgainAtMostTwice(t *testing.T) {
+	const text = "name: noisy\nfactors: {workers: [1, 2]}\nrepetitions: 1\norder: listed\nrun: {duration: 1s, " +
+		"foreign_load: 0.15}\n"
+	dir, made := filepath.Join(t.TempDir(), "record"), map[string]int{}
+	summary, err := Run(context.Background(), Options{
+		Experiment: read(t, text), Testbed: &fakeBed{}, Dir: dir,
+		Foreign: func(run record.Run, _ record.Manifest) float64 {
+			workers := run.Factors["workers"]
+			if made[workers]++; workers == "1" && made[workers] > 1 {
+				return 0.15
+			}
+			return 0.2
+		},
+	})
+	require.NoError(t, err)
+	assert.Equal(t, Summary{Complete: 2}, summary, "a run that is made again has not failed")
+	states := map[string][]record.State{}
+	for _, run := range runsIn(t, dir) {
+		states[run.Factors["workers"]] = append(states[run.Factors["workers"]], run.State)
+		assert.Equal(t, run.State == record.Failed, run.Error != "")
+	}
+	assert.Equal(t, map[string][]record.State{
+		"1": {record.Failed, record.Complete}, "2": {record.Failed, record.Failed, record.Complete},
+	}, states)
+}

@@ -133,6 +133,12 @@ func (f *runFlags) runMember(ctx context.Context, s *series, command []string, s
 		Experiment: e, Testbed: bed, Dir: m.dir, Resume: m.resume, Quick: f.quick, Command: command,
 		Checksums: checksums(programs),
 		Check:     check.Run, CheckSet: check.Set,
+		Foreign: func(run record.Run, set record.Manifest) float64 {
+			if foreign, ok := check.ForeignLoad(run, set); ok && foreign.TooMuch() {
+				return foreign.Share()
+			}
+			return 0
+		},
 	}
 	stop := func() {}
 	if !f.quiet {
