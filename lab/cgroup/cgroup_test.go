@@ -109,9 +109,10 @@ func TestUsedTimeIsReadFromEitherVersion(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.NoError(t, write(filepath.Join(account, owner.name, "a", "cpuacct.usage_user"), "1500\n"))
 	require.NoError(t, write(filepath.Join(account, owner.name, "a", "cpuacct.usage_sys"), "500\n"))
+	require.NoError(t, write(filepath.Join(account, owner.name, "a", "cpuacct.usage"), "4000\n"))
 	user, system, err := Used(g.Dirs())
 	require.NoError(t, err)
-	assert.Equal(t, []time.Duration{1500, 500}, []time.Duration{user, system})
+	assert.Equal(t, []time.Duration{3000, 1000}, []time.Duration{user, system}, "ticks only divide the exact sum")
 
 	dir := t.TempDir()
 	require.NoError(t, write(filepath.Join(dir, "cpu.stat"), "usage_usec 5\nuser_usec 3\nsystem_usec 2\n"))

@@ -358,7 +358,7 @@ func ForeignLoad(run record.Run, set record.Manifest) (f Foreign, ok bool) {
 		return f, false
 	}
 	// Samples are shares of all processors. Their time can differ slightly from the measured window.
-	f.All = run.Seconds * float64(set.Host.Cores)
+	f.All = run.Seconds * max(set.Dilation, 1) * float64(set.Host.Cores)
 	seconds := func(metrics ...string) (sum float64) {
 		for _, m := range metrics {
 			sum += in[m] / sampled * f.All

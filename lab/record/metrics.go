@@ -142,13 +142,16 @@ func Format(metric string, v float64) string {
 }
 
 // PerTime returns the factor that converts a metric from real time to the time of machines with a dilation (see
-// Manifest): times become shorter, rates higher. It is 1 for metrics that are neither, and for unknown ones.
+// Manifest): times become shorter, rates higher. It is 1 for metrics that are neither, for unknown ones, and for
+// processor time: a machine's processor does the work of a second of ours in a second of the machine's, which is longer.
 func PerTime(name string, dilation float64) float64 {
 	metric, _ := Describe(name)
-	switch metric.Unit {
-	case Seconds:
+	switch {
+	case strings.Contains(name, "cpu") && metric.Unit == Seconds:
+		return 1
+	case metric.Unit == Seconds:
 		return 1 / dilation
-	case OperationsPerSecond, BytesPerSecond:
+	case metric.Unit == OperationsPerSecond, metric.Unit == BytesPerSecond, metric.Unit == Cores:
 		return dilation
 	default:
 		return 1
