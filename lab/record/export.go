@@ -24,32 +24,38 @@ const (
 	CSV   = "csv"   // a line of names, then the rows; NULL is an empty cell, an infinite number is inf
 	JSON  = "json"  // one array of objects; NULL and infinite numbers are null
 	JSONL = "jsonl" // one object per line, with the same values
+	Text  = "text"  // the manifest, and a line for each run, which Open reads as a record
 )
 
 // Formats are the formats of Export.
-var Formats = []string{CSV, JSON, JSONL}
+var Formats = []string{CSV, JSON, JSONL, Text}
 
-// Export writes every table to a file TABLE.FORMAT in a directory, which it creates if needed. A file that exists is an
-// error. All files show the same state of the record. After an error the files written so far stay.
-func (r *Record) Export(ctx context.Context, dir, format string) error {
+// Export writes every table to a file TABLE.FORMAT in a directory, which it creates if needed, or the record as text,
+// and returns the paths of the files. A file that exists is an error. All files show the same state of the record. After
+// an error the files written so far stay.
+func (r *Record) Export(ctx context.Context, dir, format string) (files []string, _ error) {
 	if !slices.Contains(Formats, format) {
-		return fmt.Errorf("format %q: expected one of %v", format, Formats)
+		return nil, fmt.Errorf("format %q: expected one of %v", format, Formats)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return explain(dir, err)
+		return nil, explain(dir, err)
+	}
+	if format == Text {
+		return r.exportText(ctx, dir)
 	}
 	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return explain(r.dir, err)
+		return nil, explain(r.dir, err)
 	}
 	defer tx.Rollback() // nothing was written
 	for _, table := range Tables {
 		path := filepath.Join(dir, table+"."+format)
 		if err := exportTable(ctx, tx, table, path, format); err != nil {
-			return explain(path, err)
+			return nil, explain(path, err)
 		}
+		files = append(files, path)
 	}
-	return nil
+	return files, nil
 }
 
 func exportTable(ctx context.Context, tx *sql.Tx, table, path, format string) (err error) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -20,7 +21,11 @@ func TestAnExportHasEveryTableInEveryFormat(t *testing.T) {
 	require.NoError(t, r.SetWarnings(0, []Warning{{"set", "all"}}))
 	dir := filepath.Join(t.TempDir(), "new", "export")
 	for _, format := range Formats {
-		require.NoError(t, r.Export(context.Background(), dir, format))
+		files, err := r.Export(context.Background(), dir, format)
+		require.NoError(t, err)
+		for _, file := range files {
+			require.FileExists(t, file)
+		}
 	}
 	counts := map[string]int{
 		"runs": 1, "factors": 2, "metrics": 6, "results": 3, "windows": 2, "histograms": 2,
@@ -69,24 +74,87 @@ func open(t *testing.T, dir, table, format string) *bytes.Reader {
 func TestAnEmptyRecordExportsEmptyTables(t *testing.T) {
 	r := newRecord(t)
 	dir := t.TempDir()
-	require.NoError(t, r.Export(context.Background(), dir, JSON))
+	_, err := r.Export(context.Background(), dir, JSON)
+	require.NoError(t, err)
 	var array []any
 	require.NoError(t, json.NewDecoder(open(t, dir, "runs", JSON)).Decode(&array))
 	require.Empty(t, array)
-	require.NoError(t, r.Export(context.Background(), dir, JSONL))
+	_, err = r.Export(context.Background(), dir, JSONL)
+	require.NoError(t, err)
 	require.Zero(t, open(t, dir, "runs", JSONL).Len())
 }
 
 func TestAnExportReplacesNothing(t *testing.T) {
 	r := newRecord(t)
 	dir := t.TempDir()
-	require.ErrorContains(t, r.Export(context.Background(), dir, "parquet"),
-		`format "parquet": expected one of [csv json jsonl]`)
+	_, err := r.Export(context.Background(), dir, "parquet")
+	require.ErrorContains(t, err, `format "parquet": expected one of [csv json jsonl text]`)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "results.csv"), []byte("mine"), 0o644))
-	err := r.Export(context.Background(), dir, CSV)
+	_, err = r.Export(context.Background(), dir, CSV)
 	require.ErrorIs(t, err, ErrExists)
 	require.ErrorContains(t, err, "results.csv")
 	text, err := os.ReadFile(filepath.Join(dir, "results.csv"))
 	require.NoError(t, err)
 	require.Equal(t, "mine", string(text))
+}
+
+func TestARecordThatIsKeptAsTextIsReadLikeAnother(t *testing.T) {
+	r := newRecord(t)
+	want := wholeRun()
+	want.Results = append(want.Results, Value{SourceClient + ":0", "throughput", 3})
+	want.HostSamples = append(want.HostSamples, Window{SourceHost, 1, 3, "cpu_user", 0.75})
+	failed := Run{
+		ID: 8, Started: want.Started, State: Failed, Error: "no, \"really\"", Factors: map[string]string{"workers": "8"},
+	}
+	require.NoError(t, r.Add(want))
+	require.NoError(t, r.Add(failed))
+	dir := filepath.Join(t.TempDir(), "kept")
+	files, err := r.Export(context.Background(), dir, Text)
+	require.NoError(t, err)
+	require.Equal(t, []string{filepath.Join(dir, "manifest.json"), filepath.Join(dir, "record.csv")}, files)
+	_, err = r.Export(context.Background(), dir, Text)
+	require.ErrorIs(t, err, ErrExists)
+
+	kept, err := Open(dir)
+	require.NoError(t, err)
+	require.Equal(t, []any{dir, r.Manifest()}, []any{kept.Dir(), kept.Manifest()})
+	runs := runsOf(t, kept)
+	require.Len(t, runs, 2)
+	require.Equal(t, []any{failed.State, failed.Error, failed.Factors},
+		[]any{runs[0].State, runs[0].Error, runs[0].Factors})
+	got := runs[1]
+	got.HostSamples, err = kept.HostSamples(7)
+	require.NoError(t, err)
+	want.Started, want.Windows, want.Histograms = want.Started.Truncate(time.Second), nil, nil
+	want.Results = []Value{
+		{SourceClient, "throughput", 12345.7}, {SourceClient, "throughput_get", 1},
+		{"server:a", "service_time_mean", 1e-4},
+	}
+	want.HostSamples = []Window{{SourceHost, 0, 1, "cpu_user", 0.625}, {"memcached", 0, 1, "process_cpu", 0.5}}
+	want.Warnings = []Warning{{Code: "first"}, {Code: "second"}}
+	require.Equal(t, want, got)
+
+	require.ErrorIs(t, kept.Add(Run{State: Complete, Point: 9}), ErrReadOnly, "it is only read")
+	database := kept.temporary
+	require.DirExists(t, database)
+	require.NoError(t, kept.Close())
+	require.NoDirExists(t, database)
+}
+
+func TestARecordThatIsKeptAsTextSaysWhichLineIsWrong(t *testing.T) {
+	const header = "id,point,repetition,position,started,seconds,state,error,warnings,workers,client.throughput\n"
+	for text, want := range map[string]string{
+		"1,0,0,0,2026-01-02T03:04:05Z,60,complete,,,8,many\n": `record.csv:2: not a record of mcmwlab: ` +
+			`client.throughput is "many"; expected a number`,
+		"1,0,0,0,yesterday,60,complete,,,8,1\n":        `started is "yesterday"; expected a time such as`,
+		"1,0,0,0,2026-01-02T03:04:05Z,60,over,,,8,1\n": `has the state "over"`,
+		"1,0,0\n": "wrong number of fields",
+	} {
+		dir := t.TempDir()
+		require.NoError(t, writeManifest(dir, Manifest{Name: "kept"}))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, textName), []byte(header+text), 0o644))
+		_, err := Open(dir)
+		require.ErrorIs(t, err, ErrNoRecord)
+		require.ErrorContains(t, err, want)
+	}
 }

@@ -33,9 +33,10 @@ const (
 
 // Record is an open record. It is safe for concurrent use.
 type Record struct {
-	dir      string
-	manifest Manifest
-	db       *sql.DB
+	dir       string
+	manifest  Manifest
+	db        *sql.DB
+	temporary string // directory of the database of a record that is kept as text, which Close removes; else ""
 }
 
 // Create makes a record in a directory that doesn't exist or is empty, and opens it. It never overwrites anything: if
@@ -90,7 +91,7 @@ func fill(dir string, m Manifest) (err error) {
 	return writeManifest(dir, m)
 }
 
-// Open opens the record in a directory for reading and, if it can be written, for adding runs.
+// Open opens the record in a directory for reading and, if it can be written and is not kept as text, for adding runs.
 func Open(dir string) (*Record, error) {
 	dir = filepath.Clean(dir)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -101,6 +102,9 @@ func Open(dir string) (*Record, error) {
 		return nil, explain(dir, err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, databaseName)); err != nil {
+		if _, err := os.Stat(filepath.Join(dir, textName)); err == nil {
+			return openText(dir, m)
+		}
 		return nil, fmt.Errorf("%s: %w: it has no %s", dir, ErrNoRecord, databaseName)
 	}
 	db, err := openDatabase(dir, "rw")
@@ -144,7 +148,15 @@ func openDatabase(dir, mode string) (*sql.DB, error) {
 }
 
 // Close closes the record.
-func (r *Record) Close() error { return r.db.Close() }
+func (r *Record) Close() (err error) {
+	if r.db != nil {
+		err = r.db.Close()
+	}
+	if r.temporary != "" {
+		err = errors.Join(err, os.RemoveAll(r.temporary))
+	}
+	return err
+}
 
 // Dir returns the record's directory.
 func (r *Record) Dir() string { return r.dir }

@@ -31,8 +31,8 @@ func newShowCommand() *cobra.Command {
 		Long: `Show the measurements of an experiment: every run, every point with confidence intervals over its repetitions, and the
 warnings of the checks (docs/checks.md). Only the first warnings of each kind are shown.
 
-With --export, write every table of the record to a file TABLE.FORMAT instead (docs/record.md describes the tables). Existing files are never
-replaced.`,
+With --export, write every table of the record to a file TABLE.FORMAT instead (docs/record.md describes the tables), or with --export text the
+record as text: the manifest and a line for each run, which the other commands read as a record. Existing files are never replaced.`,
 		Example: `  mcmwlab show results/baseline
   mcmwlab show --check results/baseline
   mcmwlab show results/baseline --export csv --out /tmp/baseline`,
@@ -41,7 +41,7 @@ replaced.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&again, "check", false, "repeat the checks first, and replace the warnings in the record")
 	flags.BoolVar(&every, "all-warnings", false, "show all warnings of all runs")
-	flags.StringVar(&export, "export", "", "write the tables as files: "+strings.Join(record.Formats, ", "))
+	flags.StringVar(&export, "export", "", "write the record as files: "+strings.Join(record.Formats, ", "))
 	flags.StringVarP(&out, "out", "o", "", "with --export: directory to write to (default RECORD/export)")
 	return answers(cmd, false, func(cmd *cobra.Command, args []string) (p table.Page, err error) {
 		if export != "" {
@@ -69,13 +69,11 @@ replaced.`,
 			return p, usageError{fmt.Errorf("%s is a file; expected --out with the directory for the tables", args[0])}
 		}
 		out = cmp.Or(out, filepath.Join(args[0], "export"))
-		if err := r.Export(cmd.Context(), out, export); err != nil {
-			return p, err
+		files, err := r.Export(cmd.Context(), out, export)
+		for _, file := range files {
+			fmt.Fprintln(cmd.OutOrStdout(), file)
 		}
-		for _, table := range record.Tables {
-			fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(out, table+"."+export))
-		}
-		return p, nil
+		return p, err
 	})
 }
 

@@ -102,7 +102,7 @@ func TestExportWritesTheTablesAndNamesThem(t *testing.T) {
 	_, _, err := lab(context.Background(), "show", dir, "--export", "csv")
 	require.ErrorIs(t, err, record.ErrExists)
 	_, _, err = lab(context.Background(), "show", dir, "--export", "parquet")
-	require.ErrorContains(t, err, `--export "parquet": expected one of csv, json, jsonl`)
+	require.ErrorContains(t, err, `--export "parquet": expected one of csv, json, jsonl, text`)
 }
 
 func TestTheExitCodeOfCompareDependsOnTheConditions(t *testing.T) {
