@@ -100,7 +100,18 @@ func (e *Evidence) delays(names []string) (delays []float64) {
 const used = 0.9
 
 // invalid are the checks whose violation excludes a run. Violations of other checks only widen the intervals.
-var invalid = []string{check.InteractiveLaw, check.FlowClient, check.GeneratorSaturated, check.Misses, check.Errors}
+var invalid = []string{
+	check.InteractiveLaw, check.FlowClient, check.GeneratorSaturated, check.OtherLoad, check.Misses, check.Errors,
+}
+
+// Valid returns the runs that violate none of these checks, or all if there is none.
+func Valid(runs []record.Run) []record.Run {
+	valid := slices.DeleteFunc(slices.Clone(runs), func(run record.Run) bool { return defect(run) != "" })
+	if len(valid) == 0 {
+		return runs
+	}
+	return valid
+}
 
 // defect returns the first check of invalid that the run violates; "" if there is none.
 func defect(run record.Run) string {

@@ -280,6 +280,8 @@ func TestDilatedMeasurementsAreConvertedToTheTimeOfTheMachines(t *testing.T) {
 		{"middleware", "throughput", 4},
 		{"middleware", "stage_queue_mean", 0.25},
 		{"middleware", "queue_length_mean", 1},
+		{"middleware:0", "seconds_cpu", 1},
+		{"middleware", "cpu_per_request", 1},
 	} {
 		assert.InEpsilon(t, of.times*value(t, &r, of.source, of.metric), value(t, &slow, of.source, of.metric),
 			1e-9, of)

@@ -78,8 +78,7 @@ type Phases struct {
 	WarmUp   time.Duration // load that isn't measured
 	Duration time.Duration // load that is measured
 	CoolDown time.Duration // pause before the next run
-	// ForeignLoad is the largest part of the processor time in use that others may use, or else the run is made again;
-	// 0: any.
+	// ForeignLoad is how much of the processor time in use may be others'; a run with more is made again. 0: any.
 	ForeignLoad float64
 }
 

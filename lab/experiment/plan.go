@@ -72,11 +72,11 @@ func (p Phases) String() string {
 		parts = append(parts, "populate")
 	}
 	parts = append(parts, fmt.Sprintf("warm up %v", p.WarmUp), fmt.Sprintf("measure %v", p.Duration))
-	if p.ForeignLoad > 0 {
-		parts = append(parts, fmt.Sprintf("made again with more than %.3g %% of foreign load", 100*p.ForeignLoad))
-	}
 	if p.CoolDown > 0 {
 		parts = append(parts, fmt.Sprintf("cool down %v", p.CoolDown))
+	}
+	if p.ForeignLoad > 0 {
+		parts = append(parts, fmt.Sprintf("made again with more than %.3g %% of foreign load", 100*p.ForeignLoad))
 	}
 	return strings.Join(parts, ", ")
 }

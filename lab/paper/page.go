@@ -61,7 +61,7 @@ func (s *Source) Page(findings []claim.Finding) (*report.Report, error) {
 	}
 	return &report.Report{
 		Title:    s.Report.Author + ": " + s.Report.Title + ", compared with the same experiments here",
-		Subtitle: fmt.Sprintf("%s; %d records, %d complete runs", s.Report.Where, len(s.data), runs),
+		Subtitle: fmt.Sprintf("%s; %d records, %d valid runs", s.Report.Where, len(s.data), runs),
 		Rule: "A finding is confirmed or refuted if the confidence intervals leave no doubt; otherwise it is " +
 			"undecided. By construction: the finding follows from the configuration of the testbed. Other cause: " +
 			"it holds, but the limit here is not the limit in the report. Depends on the delay: it holds only for " +
@@ -112,11 +112,12 @@ func (s *Source) records() table.Table {
 	return t
 }
 
-// points returns the points of an experiment that have these levels.
+// points returns the points of an experiment that have these levels, with their valid runs.
 func (s *Source) points(experiment string, levels map[string]string) (points []frame.Point) {
 	for _, d := range s.data {
 		for _, p := range d.Points {
 			if d.Manifest.Name == experiment && p.Has(levels) {
+				p.Runs = claim.Valid(p.Runs)
 				points = append(points, p)
 			}
 		}

@@ -7,6 +7,7 @@
 //	manifest.json      experiment, testbed, versions; written once, when the record is created
 //	record.db          one SQLite database: the runs and everything measured in them
 //	raw/RUN/...        the unchanged outputs of a run, from which the tables were made
+//	record.csv         in place of both, if the record is kept as text: a line for each run
 //
 // The tables are long (one value per row, named by source and metric), so that a new metric or factor needs no new
 // column. docs/record.md describes them for people who query them with SQL, pandas or DuckDB.

@@ -30,9 +30,9 @@ const (
 // Formats are the formats of Export.
 var Formats = []string{CSV, JSON, JSONL, Text}
 
-// Export writes every table to a file TABLE.FORMAT in a directory, which it creates if needed, or the record as text,
-// and returns the paths of the files. A file that exists is an error. All files show the same state of the record. After
-// an error the files written so far stay.
+// Export writes every table to a file TABLE.FORMAT in a directory, which it creates if needed; with Text the record as
+// text instead. It returns the files' paths. A file that exists is an error. All files show the same state of the
+// record. After an error the files written so far stay.
 func (r *Record) Export(ctx context.Context, dir, format string) (files []string, _ error) {
 	if !slices.Contains(Formats, format) {
 		return nil, fmt.Errorf("format %q: expected one of %v", format, Formats)

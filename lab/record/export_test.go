@@ -104,7 +104,8 @@ func TestARecordThatIsKeptAsTextIsReadLikeAnother(t *testing.T) {
 	want.Results = append(want.Results, Value{SourceClient + ":0", "throughput", 3})
 	want.HostSamples = append(want.HostSamples, Window{SourceHost, 1, 3, "cpu_user", 0.75})
 	failed := Run{
-		ID: 8, Started: want.Started, State: Failed, Error: "no, \"really\"", Factors: map[string]string{"workers": "8"},
+		ID: 8, Started: want.Started, State: Failed, Error: "no, \"really\"",
+		Factors: map[string]string{"workers": "8"},
 	}
 	require.NoError(t, r.Add(want))
 	require.NoError(t, r.Add(failed))
@@ -114,6 +115,9 @@ func TestARecordThatIsKeptAsTextIsReadLikeAnother(t *testing.T) {
 	require.Equal(t, []string{filepath.Join(dir, "manifest.json"), filepath.Join(dir, "record.csv")}, files)
 	_, err = r.Export(context.Background(), dir, Text)
 	require.ErrorIs(t, err, ErrExists)
+	require.NoError(t, r.Add(Run{State: Failed, Factors: map[string]string{"seconds": "1"}}))
+	_, err = r.Export(context.Background(), t.TempDir(), Text)
+	require.ErrorContains(t, err, `the factor "seconds" can't be kept as text`)
 
 	kept, err := Open(dir)
 	require.NoError(t, err)
@@ -131,7 +135,7 @@ func TestARecordThatIsKeptAsTextIsReadLikeAnother(t *testing.T) {
 		{"server:a", "service_time_mean", 1e-4},
 	}
 	want.HostSamples = []Window{{SourceHost, 0, 1, "cpu_user", 0.625}, {"memcached", 0, 1, "process_cpu", 0.5}}
-	want.Warnings = []Warning{{Code: "first"}, {Code: "second"}}
+	want.Warnings = []Warning{{"first", "the text has only the code"}, {"second", "the text has only the code"}}
 	require.Equal(t, want, got)
 
 	require.ErrorIs(t, kept.Add(Run{State: Complete, Point: 9}), ErrReadOnly, "it is only read")
@@ -144,10 +148,11 @@ func TestARecordThatIsKeptAsTextIsReadLikeAnother(t *testing.T) {
 func TestARecordThatIsKeptAsTextSaysWhichLineIsWrong(t *testing.T) {
 	const header = "id,point,repetition,position,started,seconds,state,error,warnings,workers,client.throughput\n"
 	for text, want := range map[string]string{
-		"1,0,0,0,2026-01-02T03:04:05Z,60,complete,,,8,many\n": `record.csv:2: not a record of mcmwlab: ` +
+		"1,0,0,0,2026-01-02T03:04:05Z,60,complete,,,8,many\n": `not a record of mcmwlab: line 2 of record.csv: ` +
 			`client.throughput is "many"; expected a number`,
-		"1,0,0,0,yesterday,60,complete,,,8,1\n":        `started is "yesterday"; expected a time such as`,
-		"1,0,0,0,2026-01-02T03:04:05Z,60,over,,,8,1\n": `has the state "over"`,
+		"1,0,1.5,0,2026-01-02T03:04:05Z,60,complete,,,8,1\n": `repetition is "1.5"; expected a whole number`,
+		"1,0,0,0,yesterday,60,complete,,,8,1\n":              `started is "yesterday"; expected a time such as`,
+		"1,0,0,0,2026-01-02T03:04:05Z,60,over,,,8,1\n":       `has the state "over"`,
 		"1,0,0\n": "wrong number of fields",
 	} {
 		dir := t.TempDir()

@@ -39,7 +39,7 @@ type Manifest struct {
 	Machines   []Machine `json:"machines,omitempty"`
 	Shortfalls []string  `json:"shortfalls,omitempty"`
 	// Dilation is the number of real seconds in one second of the machines, if it isn't one. All times and rates are in
-	// the machines' time.
+	// the machines' time (see PerTime).
 	Dilation float64 `json:"dilation,omitempty"`
 	// Path has the round-trip time and the bandwidth between clients and servers, measured before the runs.
 	Path []Value `json:"path,omitempty"`

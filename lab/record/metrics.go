@@ -143,7 +143,7 @@ func Format(metric string, v float64) string {
 
 // PerTime returns the factor that converts a metric from real time to the time of machines with a dilation (see
 // Manifest): times become shorter, rates higher. It is 1 for metrics that are neither, for unknown ones, and for
-// processor time: a machine's processor does the work of a second of ours in a second of the machine's, which is longer.
+// processor time: in one of its seconds a machine's processor does what ours does in one of ours.
 func PerTime(name string, dilation float64) float64 {
 	metric, _ := Describe(name)
 	switch {

@@ -491,7 +491,7 @@ func TestEveryRunHasItsOwnRawDir(t *testing.T) {
 	require.Equal(t, filepath.Join(r.Dir(), "raw", "1"), dir)
 }
 
-func TestRatesAndTimesAreThoseOfMachinesWithSlowerTimeButTheirProcessorsDoTheSameWork(t *testing.T) {
+func TestInDilatedTimeProcessorsDoTheSameWork(t *testing.T) {
 	for metric, want := range map[string]float64{
 		"response_time_mean": 0.25, "throughput": 4, "bytes_read": 1, "seconds_cpu": 1, "cpu_per_request": 1,
 		"process_cpu": 4, "cpu_user": 1, "nothing": 1,

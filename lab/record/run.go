@@ -107,6 +107,23 @@ func Varying(runs []Run) []string {
 	})
 }
 
+// Lost returns the failed runs that were not made again: those whose point and repetition have no complete run.
+func Lost(runs []Run) (lost []Run) {
+	type place struct{ point, repetition int }
+	complete := map[place]bool{}
+	for _, run := range runs {
+		if run.State == Complete {
+			complete[place{run.Point, run.Repetition}] = true
+		}
+	}
+	for _, run := range runs {
+		if run.State == Failed && !complete[place{run.Point, run.Repetition}] {
+			lost = append(lost, run)
+		}
+	}
+	return lost
+}
+
 // HasLevels reports whether the wanted levels are among all.
 func HasLevels(all, wanted map[string]string) bool {
 	for factor, level := range wanted {

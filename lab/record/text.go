@@ -3,6 +3,7 @@ package record
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -16,8 +17,8 @@ import (
 )
 
 // textName is the file of a record that is kept as text: beside the manifest a line for each run, so that it can be
-// kept among sources. It has no raw outputs, windows and histograms, no results of single load processes, the means of
-// host samples, and the codes of warnings.
+// kept among sources. It has no raw outputs, windows, histograms or results of single load processes, and no warnings
+// of the set; of host samples it has the means, of warnings the codes.
 const textName = "record.csv"
 
 // The columns of a run. Those of factors follow, by their names, of results as SOURCE.METRIC, and of the means of host
@@ -30,6 +31,9 @@ const meanColumn = "mean "
 
 // exportText writes the manifest and the runs as text into a directory, and returns the paths of the files.
 func (r *Record) exportText(ctx context.Context, dir string) (files []string, err error) {
+	if Is(dir) {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, manifestName), ErrExists)
+	}
 	runs, err := r.Runs(ctx)
 	if err != nil {
 		return nil, err
@@ -39,6 +43,12 @@ func (r *Record) exportText(ctx context.Context, dir string) (files []string, er
 		samples, err := r.HostSamples(run.ID)
 		if err != nil {
 			return nil, err
+		}
+		for name := range run.Factors {
+			if slices.Contains(runColumns, name) || strings.Contains(name, ".") {
+				return nil, fmt.Errorf("the factor %q can't be kept as text; expected none with a dot, and none of %s",
+					name, strings.Join(runColumns, ", "))
+			}
 		}
 		lines[i] = textCells(run, samples)
 		for name := range lines[i] {
@@ -130,17 +140,19 @@ func openText(dir string, m Manifest) (_ *Record, err error) {
 	if r.db, err = openDatabase(temporary, "rw"); err != nil {
 		return nil, err
 	}
-	for i, line := range lines {
-		if i == 0 {
-			continue
+	if err := r.transact(func(tx *sql.Tx) error {
+		for i, line := range lines[min(1, len(lines)):] {
+			run, err := textRun(lines[0], line)
+			if err == nil {
+				err = add(tx, run)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w: line %d of %s: %w", dir, ErrNoRecord, i+2, textName, err)
+			}
 		}
-		run, err := textRun(lines[0], line)
-		if err == nil {
-			err = r.Add(run)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s:%d: %w: %w", file.Name(), i+1, ErrNoRecord, err)
-		}
+		return nil
+	}); err != nil {
+		return nil, err
 	}
 	if err = r.db.Close(); err != nil {
 		return nil, err
@@ -182,12 +194,18 @@ func textRun(columns, cells []string) (run Run, err error) {
 			run.Results = append(run.Results, Value{Source: source, Metric: metric, Value: number(name, text)})
 		}
 	}
-	whole := func(name string) int { return int(number(name, values[name])) }
+	whole := func(name string) int {
+		n, bad := strconv.Atoi(values[name])
+		if bad != nil || n < 0 {
+			err = cmp.Or(err, fmt.Errorf("%s is %q; expected a whole number", name, values[name]))
+		}
+		return n
+	}
 	run.ID, run.Point, run.Repetition = int64(whole("id")), whole("point"), whole("repetition")
 	run.Position, run.Seconds = whole("position"), number("seconds", values["seconds"])
 	run.State, run.Error = State(values["state"]), values["error"]
 	for _, code := range strings.Fields(values["warnings"]) {
-		run.Warnings = append(run.Warnings, Warning{Code: code})
+		run.Warnings = append(run.Warnings, Warning{Code: code, Message: "the text has only the code"})
 	}
 	started, bad := time.Parse(time.RFC3339, values["started"])
 	if bad != nil {

@@ -18,21 +18,23 @@ import (
 // no requests. The error is ErrExists if there is a run with the same ID, or a complete one of the same point and
 // repetition. A metric that Describe does not know is an error.
 func (r *Record) Add(run Run) error {
+	return r.transact(func(tx *sql.Tx) error { return add(tx, run) })
+}
+
+func add(tx *sql.Tx, run Run) error {
 	if run.State != Complete && run.State != Failed {
 		return fmt.Errorf("run of point %d, repetition %d has the state %q: expected %q or %q", run.Point,
 			run.Repetition, run.State, Complete, Failed)
 	}
-	return r.transact(func(tx *sql.Tx) error {
-		if run.ID == 0 {
-			if err := tx.QueryRow(nextID).Scan(&run.ID); err != nil {
-				return err
-			}
-		}
-		if err := defineUsed(tx, run); err != nil {
+	if run.ID == 0 {
+		if err := tx.QueryRow(nextID).Scan(&run.ID); err != nil {
 			return err
 		}
-		return insert(tx, run)
-	})
+	}
+	if err := defineUsed(tx, run); err != nil {
+		return err
+	}
+	return insert(tx, run)
 }
 
 // defineUsed adds every metric of the run to the table of metrics.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mcmw/lab/experiment"
@@ -66,12 +67,17 @@ func (d *Data) components(p frame.Point) []Component {
 		add(processorOf(s), func(r record.Run) (float64, bool) {
 			threads, ok := r.Number("server_threads")
 			cpu, okC := r.Value(s, "seconds_cpu")
-			return cpu / r.Seconds / threads, ok && okC && threads > 0 && r.Seconds > 0
+			return cpu / r.Seconds / d.processors(threads, d.serverMachine(s)),
+				ok && okC && threads > 0 && r.Seconds > 0
 		})
 	}
 	add("workers", func(r record.Run) (float64, bool) {
 		busy, ok := r.Value(record.SourceMiddleware, "busy_workers_mean")
 		workers, okW := r.Number("workers")
+		if r.Factors["pool"] == "per-server" { // each server has so many workers, and a writer
+			servers, known := r.Number("servers")
+			workers, okW = (workers+1)*servers, okW && known
+		}
 		if middlewares, known := r.Number("middlewares"); known && middlewares > 0 {
 			workers *= middlewares
 		}
@@ -126,11 +132,12 @@ func (d *Data) middlewareBusy(r record.Run) (most float64, known bool) {
 // processorsOf returns how many processors the middleware with this number may use; 0 if that is unknown: its own
 // setting, or else its machine's, or else all of the only host.
 func (d *Data) processorsOf(r record.Run, number string) float64 {
+	machine := record.SourceMiddleware + "-" + number
 	if cpus := experiment.Values(r.Factors).Processors(experiment.MiddlewareCPUs); len(cpus) > 0 {
-		return float64(len(cpus))
+		return d.processors(float64(len(cpus)), machine)
 	}
 	for _, m := range d.Manifest.Machines {
-		if m.Name == record.SourceMiddleware+"-"+number {
+		if m.Name == machine {
 			return m.CPUs
 		}
 	}
@@ -138,6 +145,34 @@ func (d *Data) processorsOf(r record.Run, number string) float64 {
 		return 0
 	}
 	return float64(d.Manifest.Host.Cores)
+}
+
+// processors returns how many processors of a machine a program can use that can use n of ours. Ours do the work of as
+// many of the machines' as their time is dilated.
+func (d *Data) processors(n float64, machine string) float64 {
+	n *= max(d.Manifest.Dilation, 1)
+	for _, m := range d.Manifest.Machines {
+		if m.Name == machine && m.CPUs > 0 {
+			return min(n, m.CPUs)
+		}
+	}
+	return n
+}
+
+// serverMachine returns the emulated machine of a server with a source such as server:s1: they take turns. It is "" if
+// there are none.
+func (d *Data) serverMachine(source string) string {
+	machines := 0
+	for _, m := range d.Manifest.Machines {
+		if strings.HasPrefix(m.Name, "server-") {
+			machines++
+		}
+	}
+	number, err := strconv.Atoi(strings.TrimPrefix(source, record.SourceServer+"s"))
+	if err != nil || machines == 0 {
+		return ""
+	}
+	return fmt.Sprintf("server-%d", (number-1)%machines)
 }
 
 // hostMean returns the mean of a metric of the host over a run: the recorded result, or the mean of the samples.

@@ -19,7 +19,7 @@ type Data struct {
 	Manifest record.Manifest
 	Dir      string // of the record
 	frame.Frame
-	Failed     []record.Run
+	Failed     []record.Run     // and not made again
 	Warnings   []record.Warning // of the whole set; runs have their own
 	Confidence float64          // of the intervals, such as 0.95
 	Quality    *capacity.Rule   // the experiment's quality of service; nil: it has none
@@ -93,8 +93,8 @@ func Read(ctx context.Context, r *record.Record, confidence float64, wanted map[
 		return nil, err
 	}
 	d.Points = slices.DeleteFunc(d.Points, func(p frame.Point) bool { return len(p.Runs) == 0 })
-	d.Failed = slices.DeleteFunc(runs, func(run record.Run) bool {
-		return run.State == record.Complete || !record.HasLevels(run.Factors, wanted)
+	d.Failed = slices.DeleteFunc(record.Lost(runs), func(run record.Run) bool {
+		return !record.HasLevels(run.Factors, wanted)
 	})
 	if len(d.Points) == 0 {
 		why := ""

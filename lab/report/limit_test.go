@@ -102,6 +102,21 @@ func TestTheBottleneckIsTheCauseOfOtherLoad(t *testing.T) {
 	}
 }
 
+func TestAPoolPerServerHasItsWorkersAndAWriterForEachServer(t *testing.T) {
+	run := record.Run{
+		State: record.Complete, Seconds: 10,
+		Factors: map[string]string{
+			"clients": "64", "workers": "7", "middlewares": "2", "servers": "3", "pool": "per-server",
+		},
+		Results: []record.Value{
+			{Source: "client", Metric: "throughput", Value: 1000},
+			{Source: "middleware", Metric: "busy_workers_mean", Value: 12},
+		},
+	}
+	d, v := read(t, newRecord(t, record.Manifest{Name: "limits"}, run), nil)
+	require.Contains(t, d.Panels(v)[0].Lines[0].Bottleneck.Words, "most used: workers, 25.0 %")
+}
+
 func TestAFullUploadOfAMachineIsTheBottleneck(t *testing.T) {
 	m := record.Manifest{Name: "machines", Machines: []record.Machine{
 		{Name: "server-0", Upload: 1000, Download: 4000},

@@ -15,7 +15,7 @@ import (
 
 // run makes the run of a slot and records it. It returns an error only if the experiment must end: ctx has ended, or
 // the record cannot be written. A failed run is recorded in state Failed; so is one with too much foreign load, unless
-// this is the last pass. disturbed reports that.
+// this is the last pass. disturbed reports whether it is to be made again.
 func (r *runner) run(ctx context.Context, slot experiment.Slot, last bool) (_ record.Run, disturbed bool, _ error) {
 	run := record.Run{
 		Point: slot.Point.Number, Repetition: slot.Repetition, Position: slot.Position, Started: time.Now().UTC(),
@@ -31,15 +31,15 @@ func (r *runner) run(ctx context.Context, slot experiment.Slot, last bool) (_ re
 	if err != nil {
 		r.undeploy()
 		run.State, run.Error = record.Failed, err.Error()
-	} else if r.Check != nil {
-		run.Warnings = r.Check(run, r.record.Manifest())
-	}
-	if most := r.Experiment.Phases.ForeignLoad; err == nil && !last && most > 0 && r.Foreign != nil {
+	} else if most := r.Experiment.Phases.ForeignLoad; most > 0 && !last && r.Foreign != nil {
 		if share := r.Foreign(run, r.record.Manifest()); share > most {
 			disturbed, run.State = true, record.Failed
-			run.Error = fmt.Sprintf("made again, because %.3g %% of the processor time in use was not the experiment's",
+			run.Error = fmt.Sprintf("to be made again: %.3g %% of the processor time in use was not the experiment's",
 				100*share)
 		}
+	}
+	if run.State == record.Complete && r.Check != nil {
+		run.Warnings = r.Check(run, r.record.Manifest())
 	}
 	if run.ID, err = r.record.NextID(ctx); err != nil {
 		return run, false, err

@@ -81,6 +81,7 @@ type runner struct {
 	Options
 	record     *record.Record
 	complete   map[key]record.Run // without windows, histograms and samples
+	failed     map[key]bool       // this time
 	deployment testbed.Deployment // nil if none runs
 	deployed   experiment.Values  // settings of the deployment
 	populated  experiment.Values  // settings with which the keys were stored; nil: they were not
@@ -93,7 +94,7 @@ type runner struct {
 // the error says why; if ctx has ended, the error is its cause. All programs that Run started have ended when it
 // returns.
 func Run(ctx context.Context, o Options) (s Summary, err error) {
-	r := &runner{Options: o, complete: map[key]record.Run{}}
+	r := &runner{Options: o, complete: map[key]record.Run{}, failed: map[key]bool{}}
 	unlock, err := r.open(ctx)
 	if err != nil {
 		return s, err
@@ -241,22 +242,22 @@ const passes = 3
 func (r *runner) runs(ctx context.Context) error {
 	r.began = time.Now()
 	r.progress.Least, r.progress.Most = r.Experiment.Runs()
-	r.progress.Skipped = len(r.complete)
+	r.progress.Done, r.progress.Skipped = len(r.complete), len(r.complete)
 	for n := 1; ; n++ {
-		r.progress.Done = 0
 		disturbed, err := r.pass(ctx, n == passes)
 		if err == nil && disturbed {
 			continue
 		}
-		if ctx.Err() == nil {
+		if err == nil {
 			r.tell(nil)
 		}
 		return err
 	}
 }
 
-// pass makes the runs of the schedule that the record lacks. disturbed reports that some had too much foreign load, and
-// are to be made in another pass: foreign load comes in bursts, which the next run would meet, too.
+// pass makes the runs of the schedule that the record lacks and that have not failed. disturbed reports that some had
+// too much foreign load, and are to be made in another pass: it comes in bursts, and a run made at once would meet the
+// same one.
 func (r *runner) pass(ctx context.Context, last bool) (disturbed bool, _ error) {
 	schedule := r.Experiment.Schedule(r.measured)
 	failures := 0
@@ -265,8 +266,8 @@ func (r *runner) pass(ctx context.Context, last bool) (disturbed bool, _ error) 
 		if !ok {
 			return disturbed, nil
 		}
-		if _, ok := r.complete[key{slot.Point.Number, slot.Repetition}]; ok {
-			r.progress.Done++
+		k := key{slot.Point.Number, slot.Repetition}
+		if _, ok := r.complete[k]; ok || r.failed[k] {
 			continue
 		}
 		r.tell(&slot)
@@ -282,15 +283,17 @@ func (r *runner) pass(ctx context.Context, last bool) (disturbed bool, _ error) 
 			failures = 0
 		case run.State == record.Complete:
 			failures = 0
-			r.progress.Done++
 			light := run
 			light.Windows, light.Histograms, light.HostSamples = nil, nil, nil
-			r.complete[key{run.Point, run.Repetition}] = light
+			r.complete[k] = light
+			r.progress.Done = len(r.complete)
 		default:
 			failures++
+			r.failed[k] = true
 			r.progress.Failed++
 		}
 		if failures == failuresInARow {
+			r.tell(nil)
 			return false, fmt.Errorf("%d runs in a row have failed; the last error: %s", failures, run.Error)
 		}
 		select {

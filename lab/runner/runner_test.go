@@ -440,3 +440,25 @@ func TestARunWithForeignLoadIsMadeAgainAtMostTwice(t *testing.T) {
 		"1": {record.Failed, record.Complete}, "2": {record.Failed, record.Failed, record.Complete},
 	}, states)
 }
+
+func TestARunThatFailedIsNotMadeAgainBesideThoseWithForeignLoad(t *testing.T) {
+	const text = "name: noisy\nfactors: {workers: [1, 2]}\nrepetitions: 1\norder: listed\nrun: {duration: 1s, " +
+		"foreign_load: 0.15}\n"
+	bed := &fakeBed{fail: func(n int) error {
+		if n == 1 {
+			return errors.New("broken")
+		}
+		return nil
+	}}
+	foreign := 0.2
+	summary, err := Run(context.Background(), Options{
+		Experiment: read(t, text), Testbed: bed, Dir: filepath.Join(t.TempDir(), "record"),
+		Foreign: func(record.Run, record.Manifest) float64 {
+			defer func() { foreign = 0 }()
+			return foreign
+		},
+	})
+	require.ErrorContains(t, err, "1 of 2 runs failed")
+	assert.Equal(t, Summary{Complete: 1, Failed: 1}, summary)
+	assert.Len(t, bed.measured, 3)
+}

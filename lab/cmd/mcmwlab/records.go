@@ -129,13 +129,18 @@ func describe(b *strings.Builder, m record.Manifest, runs []record.Run) {
 	if len(constant) > 0 {
 		fmt.Fprintln(b, record.Label(constant, slices.Sorted(maps.Keys(constant))))
 	}
-	failed := 0
+	complete := 0
 	for _, run := range runs {
-		if run.State == record.Failed {
-			failed++
+		if run.State == record.Complete {
+			complete++
 		}
 	}
-	fmt.Fprintf(b, "%s, %d failed\n", count(len(runs), "run"), failed)
+	lost := len(record.Lost(runs))
+	fmt.Fprintf(b, "%s, %d failed", count(complete+lost, "run"), lost)
+	if again := len(runs) - complete - lost; again > 0 {
+		fmt.Fprintf(b, ", %d made again", again)
+	}
+	fmt.Fprintln(b)
 }
 
 // writeMachines describes the testbed's machines.
