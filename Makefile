@@ -152,7 +152,7 @@ lab-quick: ## run an experiment with two factors on this machine, check it and w
 # The report whose experiments lab-paper runs: kuechler, pungas, ribeiro or cetin.
 PAPER ?= kuechler
 
-lab-paper: ## run short forms of the 2018 report's experiments on emulated machines and compare them with the report (as root; about 35 minutes; continues after an interruption)
+lab-paper: ## run short forms of the 2018 report's experiments on emulated machines and compare them with the report (as root; about 40 minutes; continues after an interruption)
 	@.ci/deps memcached
 	@$(MAKE) --no-print-directory build
 	@status=0; \
@@ -172,7 +172,14 @@ lab-paper-delays: ## run the two 2^3 designs of the 2018 report with other netwo
 	done
 	bin/mcmwlab report --paper kuechler results/paper --out results/paper-report
 
-lab-paper-page: ## fill docs/results/paper.md from the records of lab-paper
+# Records of the reports' experiments as text, from which anyone can make the page again.
+KEPT := docs/results/records
+
+lab-paper-page: ## keep the records of lab-paper-full, if there are any, and fill docs/results/paper.md from those kept
+	@for record in $(wildcard results/paper-full/*/); do \
+		kept=$(KEPT)/$$(basename "$$record"); rm -rf "$$kept"; \
+		bin/mcmwlab show "$$record" --export text --out "$$kept" || exit $$?; \
+	done
 	.ci/fill docs/results/paper.md
 
 # The directory of the records of lab-servers, and more flags for its runs: LABFLAGS= runs the full profiles, which take a day.

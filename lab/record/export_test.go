@@ -131,7 +131,8 @@ func TestARecordThatIsKeptAsTextIsReadLikeAnother(t *testing.T) {
 	require.NoError(t, err)
 	want.Started, want.Windows, want.Histograms = want.Started.Truncate(time.Second), nil, nil
 	want.Results = []Value{
-		{SourceClient, "throughput", 12345.7}, {SourceClient, "throughput_get", 1},
+		{SourceClient, "throughput", 12345.7},
+		{SourceClient, "throughput_get", 1},
 		{"server:a", "service_time_mean", 1e-4},
 	}
 	want.HostSamples = []Window{{SourceHost, 0, 1, "cpu_user", 0.625}, {"memcached", 0, 1, "process_cpu", 0.5}}

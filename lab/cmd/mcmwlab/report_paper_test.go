@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -121,5 +122,19 @@ func TestWrongRecordsAndFlagsOfAReportAreRefused(t *testing.T) {
 	} {
 		_, _, err := lab(t.Context(), append([]string{"report", "--paper"}, strings.Fields(arguments)...)...)
 		require.ErrorContains(t, err, want, arguments)
+	}
+}
+
+// The page names the commands that made its tables, from records that are kept beside it.
+func TestThePageOfTheReportsHasTheTablesOfItsRecords(t *testing.T) {
+	t.Chdir("../../..")
+	text, err := os.ReadFile("docs/results/paper.md")
+	require.NoError(t, err)
+	blocks := regexp.MustCompile(`(?s)<!-- \$ mcmwlab (report [^>]*--table [^>]*) -->\n(.*?)<!-- end -->`).
+		FindAllStringSubmatch(string(text), -1)
+	require.NotEmpty(t, blocks)
+	for _, block := range blocks {
+		require.Equal(t, strings.TrimSpace(output(t, strings.Fields(block[1])...)), strings.TrimSpace(block[2]),
+			"make lab-paper-page writes %s", block[1])
 	}
 }
