@@ -161,6 +161,9 @@ func (r *Record) Close() (err error) {
 // Dir returns the record's directory.
 func (r *Record) Dir() string { return r.dir }
 
+// IsText reports whether the record is kept as text, so that nothing can be added.
+func (r *Record) IsText() bool { return r.temporary != "" }
+
 // Manifest returns the record's manifest.
 func (r *Record) Manifest() Manifest { return r.manifest }
 

@@ -190,6 +190,8 @@ func (r *runner) lock() (unlock func(), err error) {
 func (r *runner) readRecord(ctx context.Context) error {
 	m := r.record.Manifest()
 	switch {
+	case r.record.IsText():
+		return fmt.Errorf("%s: it is kept as text, to which nothing can be added; begin a new record with --out", r.Dir)
 	case m.Experiment != string(r.Experiment.Text):
 		return fmt.Errorf("%s: it is a record of another experiment (%s), or the experiment's file has changed "+
 			"since; expected the unchanged file", r.Dir, m.Name)

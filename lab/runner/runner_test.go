@@ -462,3 +462,18 @@ func TestARunThatFailedIsNotMadeAgainBesideThoseWithForeignLoad(t *testing.T) {
 	assert.Equal(t, Summary{Complete: 1, Failed: 1}, summary)
 	assert.Len(t, bed.measured, 3)
 }
+
+func TestARecordThatIsKeptAsTextIsNotContinued(t *testing.T) {
+	dir, kept := filepath.Join(t.TempDir(), "record"), filepath.Join(t.TempDir(), "kept")
+	o := Options{Experiment: read(t, sixRuns), Testbed: &fakeBed{}, Dir: dir}
+	interrupt(t, o, &fakeBed{}, 3)
+	r, err := record.Open(dir)
+	require.NoError(t, err)
+	_, err = r.Export(t.Context(), kept, record.Text)
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	o.Dir, o.Resume = kept, true
+	_, err = Run(t.Context(), o)
+	require.ErrorContains(t, err, kept+": it is kept as text, to which nothing can be added")
+	assert.NoDirExists(t, filepath.Join(kept, "raw"))
+}
