@@ -197,6 +197,40 @@ func TestPopulateEndsWithItsContext(t *testing.T) {
 	assert.ErrorContains(t, err, silent.Addr())
 }
 
+func TestPopulateStoresEachKeyOnceOverSeveralConnections(t *testing.T) {
+	const keys = 200
+	var mu sync.Mutex
+	stored := map[string]int{}
+	second := make(chan struct{}) // closed when a second connection has asked: none gets an answer before
+	server := mctest.StartScript(t, func(p *mctest.Peer) {
+		for first := true; ; first = false {
+			line, ok := p.Line()
+			if _, value := p.Line(); !ok || !value {
+				return
+			}
+			if first && p.N == 1 {
+				close(second)
+			}
+			select {
+			case <-second:
+			case <-t.Context().Done():
+				return
+			}
+			mu.Lock()
+			stored[strings.Fields(line)[1]]++
+			mu.Unlock()
+			p.Send("STORED\r\n")
+		}
+	})
+	require.NoError(t, load.Populate(t.Context(), load.Options{
+		Targets: []string{server.Addr()}, KeyMin: 1, KeyMax: keys, Gets: 1,
+	}))
+	require.Len(t, stored, keys)
+	for key, times := range stored {
+		assert.Equal(t, 1, times, key)
+	}
+}
+
 func TestPopulateNamesTheKeyThatCouldNotBeStored(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	_, err := tryRun(t, load.Options{Targets: []string{server.Addr()}, Populate: true, ValueSize: 2 << 20, Requests: 1})

@@ -7,15 +7,19 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"time"
 )
 
 const (
-	// populateBatch is how many sets are outstanding while keys are stored: enough to hide the round trip, and few
-	// enough that their replies fit any socket buffer, so the server never has to wait.
-	populateBatch = 64
+	// populateConnections is how many connections store the keys of a target: a proxy may serve the requests of one
+	// connection one after the other.
+	populateConnections = 16
+	// populateBatch is how many sets are outstanding on a connection: enough to hide the round trip, and few enough
+	// that their replies fit any socket buffer, so the server never has to wait.
+	populateBatch = 16
 	// populateBytes limits a batch of large values, bytes.
-	populateBytes = 1 << 20
+	populateBytes = 64 << 10
 	// populateSeed is the number of a sequence of draws that no connection uses.
 	populateSeed = math.MaxUint64
 )
@@ -40,39 +44,83 @@ func (g *Generator) populate(ctx context.Context) error {
 }
 
 func (g *Generator) populateTarget(ctx context.Context, target string) error {
-	conn, err := connect(ctx, &g.o, target)
+	// The values have their own sequence of draws, independent of those of the connections.
+	p := population{g: g, next: g.o.KeyMin, rng: rand.NewPCG(g.o.Seed, populateSeed)}
+	var connections sync.WaitGroup
+	for range min(populateConnections, (g.o.KeyMax-g.o.KeyMin)/populateBatch+1) {
+		connections.Go(func() {
+			if key, err := p.store(ctx, target); err != nil {
+				p.fail(key, cmp.Or(ctx.Err(), err)) // the end of ctx interrupts a connection by a timeout
+			}
+		})
+	}
+	connections.Wait()
+	return p.err
+}
+
+// population is the storing of every key on one target.
+type population struct {
+	g *Generator
+
+	mu     sync.Mutex // guards what follows
+	next   uint64     // the first key of the next batch
+	rng    *rand.PCG
+	err    error // of the least key that failed: no batch begins after it
+	failed uint64
+}
+
+// fail notes that a key could not be stored.
+func (p *population) fail(key uint64, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil || key < p.failed {
+		p.err, p.failed = err, key
+	}
+}
+
+// batch appends the next sets to out, and returns the keys that they store: from first, before end.
+func (p *population) batch(out []byte) (_ []byte, first, end uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first = p.next
+	for p.err == nil && p.next <= p.g.o.KeyMax && p.next-first < populateBatch && len(out) < populateBytes {
+		out = p.g.work.appendSet(out, p.next, p.rng)
+		p.next++
+	}
+	return out, first, p.next
+}
+
+// store stores batches on a connection until there are none left. With an error it returns the key that it is about.
+func (p *population) store(ctx context.Context, target string) (uint64, error) {
+	o := &p.g.o
+	conn, err := connect(ctx, o, target)
 	if err != nil {
-		return err
+		return o.KeyMin, err
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	replies := replyReader{bufio.NewReader(conn), scanner{protocol: g.o.Protocol}}
-	// The values have their own sequence of draws, independent of those of the connections.
-	rng := rand.NewPCG(g.o.Seed, populateSeed)
+	replies := replyReader{bufio.NewReader(conn), scanner{protocol: o.Protocol}}
 	var out []byte
-	for first := g.o.KeyMin; first <= g.o.KeyMax; {
-		out = out[:0]
-		next := first
-		for ; next <= g.o.KeyMax && next-first < populateBatch && len(out) < populateBytes; next++ {
-			out = g.work.appendSet(out, next, rng)
+	for {
+		var key, end uint64
+		if out, key, end = p.batch(out[:0]); key == end {
+			return 0, nil
 		}
-		conn.SetDeadline(time.Now().Add(g.o.Timeout))
+		conn.SetDeadline(time.Now().Add(o.Timeout))
 		if ctx.Err() != nil {
-			return ctx.Err() // SetDeadline may have replaced the deadline of AfterFunc
+			return key, ctx.Err() // SetDeadline may have replaced the deadline of AfterFunc
 		}
-		// The end of ctx interrupts the connection by a timeout.
 		if _, err := conn.Write(out); err != nil {
-			return cmp.Or(ctx.Err(), err)
+			return key, err
 		}
-		for ; first < next; first++ {
+		for ; key < end; key++ {
 			if err := replies.stored(); err != nil {
-				return fmt.Errorf("storing key %s: %w", g.work.enc.appendKey(nil, first), cmp.Or(ctx.Err(), err))
+				return key, fmt.Errorf("storing key %s: %w", p.g.work.enc.appendKey(nil, key), cmp.Or(ctx.Err(), err))
 			}
-			g.populated.Add(1)
+			p.g.populated.Add(1)
 		}
 	}
-	return nil
 }
 
 // replyReader reads the replies to SETs one by one.
