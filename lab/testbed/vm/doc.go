@@ -19,8 +19,11 @@
 // The kernel counts frames, 1514 bytes for 1448 of payload, so the rate of a bucket is 1514/1448 times the requested
 // one. A bucket holds 2 ms of its rate, but at least two frames: this makes half a second of bulk wrong by 0.4 %. Up to
 // half a second of packets wait for a direction; further ones are lost. The kernel passes on packets of at most 16 KiB
-// instead of 64 KiB, for which a slow bucket has no room. Processor quotas have periods of 20 ms. TCP uses cubic if
-// this machine allows it in namespaces (net.ipv4.tcp_allowed_congestion_control).
+// instead of 64 KiB, for which a slow bucket has no room. TCP uses cubic if this machine allows it in namespaces
+// (net.ipv4.tcp_allowed_congestion_control).
+//
+// Processor quotas have periods of 20 ms. This machine's processors don't sleep while the machines exist
+// (/dev/cpu_dma_latency), if it has that file.
 //
 // In dilated time the machines have a fraction of the bandwidth and processor time that they represent, and packets
 // travel longer. New does this; testbed.Dilate does the rest.

@@ -29,6 +29,7 @@ type Hosts struct {
 	machines   map[testbed.Role][]*machine
 	dilation   float64
 	probe      *machine // has no limits; the others are measured from it
+	awake      *os.File // keeps the processors from sleeping; nil if they may
 	shortfalls []string
 }
 
@@ -58,6 +59,9 @@ func New(machines map[string]experiment.Machine, delay time.Duration, dilation f
 			v = nil
 		}
 	}()
+	if v.awake, err = keepAwake(); err != nil {
+		v.shortfalls = append(v.shortfalls, fmt.Sprintf("programs that have waited may be woken late: %v", err))
+	}
 	if v.network, err = newNetwork(experiment.Dilated(delay, dilation), features.delayed); err != nil {
 		return v, err
 	}
@@ -98,6 +102,19 @@ func (v *Hosts) add(name string, address net.IP, spec experiment.Machine) (*mach
 		return nil, errors.Join(err, space.Close())
 	}
 	return &machine{name: name, address: address.String(), cpus: spec.CPUs, space: space, group: group}, nil
+}
+
+// keepAwake makes idle processors wait without sleeping until the file is closed. If they slept, waking up would take
+// long on a virtual machine whose host has other work, and the kernel would charge that time to the machines' quotas.
+func keepAwake() (*os.File, error) {
+	f, err := os.OpenFile("/dev/cpu_dma_latency", os.O_WRONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = f.Write(make([]byte, 4)); err != nil { // the longest time for waking up, an int32, us
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // slowed returns the limits, on this machine, of a machine in dilated time.
@@ -152,7 +169,10 @@ func (v *Hosts) Close() (err error) {
 	if v.owner != nil {
 		err = errors.Join(err, v.owner.Close())
 	}
-	v.machines, v.probe, v.network, v.owner = nil, nil, nil, nil
+	if v.awake != nil {
+		err = errors.Join(err, v.awake.Close())
+	}
+	v.machines, v.probe, v.network, v.owner, v.awake = nil, nil, nil, nil, nil
 	return err
 }
 

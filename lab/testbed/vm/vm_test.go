@@ -3,6 +3,7 @@ package vm
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"io"
 	"io/fs"
 	"net"
@@ -110,6 +111,21 @@ func TestInDilatedTimeMachinesHaveAFractionOfEverythingAndReportWhatWasRequested
 		assert.Equal(t, 4*time.Millisecond, hosts.network.delay)
 		assert.InDelta(t, 0.001, machines[0].Delay, 1e-9)
 	}
+}
+
+func TestIdleProcessorsDoNotSleepWhileThereAreMachines(t *testing.T) {
+	latency := func() int32 {
+		wanted, err := os.ReadFile("/dev/cpu_dma_latency")
+		if err != nil {
+			t.Skipf("this machine can't keep its processors awake: %v", err)
+		}
+		return int32(binary.NativeEndian.Uint32(wanted))
+	}
+	before := latency()
+	hosts := newHosts(t, map[string]experiment.Machine{"server": slow}, 0)
+	assert.Zero(t, latency())
+	require.NoError(t, hosts.Close())
+	assert.Equal(t, before, latency())
 }
 
 func TestTheBucketIsSmallComparedToAMeasurementAndLargeEnoughForFrames(t *testing.T) {
