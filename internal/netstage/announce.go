@@ -24,7 +24,9 @@ func (c *conn) announcement() string {
 		if !ok {
 			return protocol.TextError // a unix socket
 		}
-		nodes, since = []string{addr.AddrPort().String()}, time.Now()
+		// Not addr.AddrPort: a listener of both families has IPv4 addresses in the form ::ffff:192.0.2.1, which clients
+		// that put host and port together with a colon can't use.
+		nodes, since = []string{addr.String()}, time.Now()
 	}
 	var list strings.Builder
 	fmt.Fprintf(&list, "%d\n", int64(since.Sub(versionEpoch).Seconds()))

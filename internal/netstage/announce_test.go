@@ -2,6 +2,7 @@ package netstage_test
 
 import (
 	"bytes"
+	"net"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -51,6 +52,14 @@ func TestAClientThatAsksForTheClusterLearnsTheAddressThatItReached(t *testing.T)
 		"a unix socket has no address that others reach")
 	assert.Equal(t, "ERROR\r\n", c.MustDo(t, "config get other\r\n"))
 	assert.Equal(t, "ERROR\r\n", c.MustDo(t, "config\r\n"))
+}
+
+func TestAClientThatReachedAListenerOfBothFamiliesByIPv4LearnsAnIPv4Address(t *testing.T) {
+	m := start(t, middleware.Options{Listen: []string{":0"}})
+	_, port, err := net.SplitHostPort(m.Addr())
+	require.NoError(t, err)
+	_, nodes := discover(t, mctest.MustDial(t, "127.0.0.1:"+port))
+	assert.Equal(t, "127.0.0.1|127.0.0.1|"+port, nodes)
 }
 
 func TestAnnouncedAddressesReplaceTheOneThatAClientReachedAndKeepTheirVersion(t *testing.T) {
