@@ -3,6 +3,7 @@ package netstage_test
 import (
 	"bufio"
 	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/netstage"
+	"mcmw/internal/request"
 	"mcmw/internal/stats"
 )
 
@@ -26,6 +28,23 @@ func TestAConnectionThatIsTooOldEndsBetweenTwoRequestsOfAClientThatNeverPauses(t
 	t.Cleanup(netstage.SetAgePatience(time.Millisecond))
 	o := middleware.Options{ClientOptions: netstage.ClientOptions{MaxAge: 2 * time.Second}}
 	endWithoutPause(t, o, func(*mwtest.MW) {}, stats.CloseAge)
+}
+
+func TestADrainEndsAClientThatReadsNothingAndWhoseLastRequestsAreRefused(t *testing.T) {
+	m := startBound(t, mctest.StartMemcached(t), middleware.Options{DrainTimeout: time.Millisecond})
+	bert := mctest.MustDial(t, m.Addr())
+	require.NoError(t, bert.Authenticate("bert", "pass:word"))
+	value := strings.Repeat("v", 1_000_000)
+	require.Equal(t, "STORED\r\n", bert.MustDo(t, "set cart, 0 0 1000000\r\n"+value+"\r\n"))
+	// One read brings three batches: the first has more replies than sockets hold, the second waits for it, and the
+	// third names a foreign key, which is logged when the second has been given up.
+	require.NoError(t, bert.Conn.(*net.TCPConn).SetReadBuffer(4096))
+	const gets = 30
+	require.NoError(t, bert.Send([]byte(strings.Repeat("get cart,\r\n", gets)+
+		strings.Repeat("mn\r\n", 2*request.MaxBatch-gets)+"get other\r\n")))
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().ReplyMemory > 0 }, mctest.Patience, mctest.Tick)
+	require.NoError(t, m.Stop())
+	require.EqualValues(t, 1, m.Stats().Snapshot().Counter("foreign_key_requests_total"))
 }
 
 // endWithoutPause calls end while a client sends pipelines of incr and reads the replies later. It checks that the

@@ -10,7 +10,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -221,14 +223,13 @@ func (s *Stage) Drain(timeout time.Duration) (cut int) {
 	close(s.cut)
 	s.mu.Lock()
 	cut = len(s.conns)
-	// A reset, because after an orderly end a client could take unanswered requests for not executed.
-	for c := range s.conns {
-		_ = c.sock.Abort()
-	}
-	for c := range s.refusing {
-		_ = c.sock.Abort()
-	}
+	rest := slices.AppendSeq(slices.Collect(maps.Keys(s.conns)), maps.Keys(s.refusing))
 	s.mu.Unlock()
+	// A reset, because after an orderly end a client could take unanswered requests for not executed. Abort waits until
+	// the reader has left the socket, and the reader may need mu before.
+	for _, c := range rest {
+		_ = c.sock.Abort()
+	}
 	<-done
 	return cut
 }
