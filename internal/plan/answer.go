@@ -73,9 +73,12 @@ func (p *Planner) addReply(r *Request, c *Call, out Output) {
 	if r.warms() {
 		p.noteWarming(r, c)
 	}
-	if miss, ok := r.Miss(); ok && c.is(failed) && (p.options.GetErrorMiss || c.is(afterMiss)) {
-		out.AddString(miss)
-		return
+	if c.is(failed) && (p.options.GetErrorMiss || c.is(afterMiss)) {
+		start, ok := len(p.lines), false
+		if p.lines, ok = r.Miss(p.lines); ok {
+			out.Add(p.lines[start:])
+			return
+		}
 	}
 	switch {
 	case r.Command.IsMeta() && !c.is(failed):
@@ -339,7 +342,7 @@ func textResult(text string) stats.Result {
 		return stats.ResultServerError
 	case strings.HasPrefix(text, "CLIENT_ERROR"), strings.HasPrefix(text, "ERROR"):
 		return stats.ResultClientError
-	case text == protocol.TextEnd, text == protocol.TextMetaMiss:
+	case strings.HasPrefix(text, "EN"): // END, or EN with what was asked for
 		return stats.ResultMiss
 	}
 	return stats.ResultOK

@@ -334,7 +334,9 @@ func (p *Planner) finishSplit(r *Request) {
 		if v.failure != nil {
 			c.kind, c.reply, c.state = protocol.ReplyServerError, v.failure, c.state|failed
 		} else {
-			c.kind, c.reply = protocol.ReplyMetaMiss, []byte(protocol.TextMetaMiss)
+			start := len(p.lines)
+			c.kind, p.lines = r.Forgotten(p.lines)
+			c.reply = p.lines[start:]
 		}
 		s.values = s.values[:0]
 		return

@@ -201,6 +201,7 @@ func TestAReadThatNoServerAnswersFailsOrIsAMiss(t *testing.T) {
 	for _, miss := range []bool{false, true} {
 		for line, want := range map[string]string{
 			"get a": "END\r\n", "mg a v": "EN\r\n", "mg a v q": "",
+			"mg a O7 v k": "EN O7 ka\r\n", "mg YQ== v k O7 b": "EN kYQ== b O7\r\n",
 			"me a": "SERVER_ERROR",
 		} {
 			x := plan(t, setup{options: Options{GetErrorMiss: miss}})

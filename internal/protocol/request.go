@@ -65,17 +65,18 @@ func (r *Request) Key(room []byte) []byte {
 	return r.Keys
 }
 
-// Miss returns the reply to r if no key is found. ok is false if r is not a retrieval, so that there is no such reply.
-func (r *Request) Miss() (text string, ok bool) {
+// Miss appends the reply to r if no key is found. ok is false if r is not a retrieval, so that there is no such reply.
+func (r *Request) Miss(dst []byte) (reply []byte, ok bool) {
 	switch {
 	case r.Command.IsRetrieval():
-		return TextEnd, true
+		return append(dst, TextEnd...), true
 	case r.Command != Meta || r.Verb != 'g' || !r.Has(Reads):
-		return "", false
+		return dst, false
 	case r.Has(Quiet):
-		return "", true
+		return dst, true
 	}
-	return TextMetaMiss, true
+	_, reply = r.Forgotten(dst)
+	return reply, true
 }
 
 // Errors after which a client connection is closed, as memcached does.
@@ -108,7 +109,6 @@ const (
 	TextMetaSetMode    = "CLIENT_ERROR invalid mode for ms M token\r\n"
 	TextMetaCountMode  = "CLIENT_ERROR invalid mode for ma M token\r\n"
 	TextMetaNoop       = "MN\r\n"
-	TextMetaMiss       = "EN\r\n"
 	TextNoShutdown     = "SERVER_ERROR: shutdown not enabled\r\n"
 	TextNoWatch        = "CLIENT_ERROR watch turns a connection into a stream and is not available through mcmw\r\n"
 	TextNoCrawlerDump  = "CLIENT_ERROR lru_crawler metadump and mgdump turn a connection into a stream and are not " +

@@ -228,8 +228,8 @@ func TestAfterAReadAValueWithAMissingChunkIsAMissForAllCommands(t *testing.T) {
 	c, direct := m.Dial(t), mctest.MustDial(t, server.Addr())
 	value, other := filler(5, 3*plainSize), filler(6, 2*plainSize)
 	miss := map[string]string{
-		"get k\r\n": "END\r\n", "mg k v f O9\r\n": "EN\r\n", "gat 0 k\r\n": "END\r\n",
-		"get k small k\r\n": "VALUE small 7 1\r\nx\r\nEND\r\n", "mg aw== b v\r\n": "EN\r\n",
+		"get k\r\n": "END\r\n", "mg k v f O9\r\n": "EN O9\r\n", "gat 0 k\r\n": "END\r\n",
+		"get k small k\r\n": "VALUE small 7 1\r\nx\r\nEND\r\n", "mg aw== b v k\r\n": "EN kaw== b\r\n",
 	}
 	require.Equal(t, "STORED\r\n", c.MustDo(t, setOf("set", "small", "x")))
 	ruins := map[string]func(key, body string){
