@@ -23,7 +23,9 @@ func TestTheAgreementOfTheReplicasIsDescribed(t *testing.T) {
 		},
 		{stats.SweepSnapshot{Replicated: true, Every: 1}, "not compared yet", false},
 		{
-			stats.SweepSnapshot{Replicated: true, Running: true, Keys: 12, Disagreements: 3},
+			stats.SweepSnapshot{
+				Replicated: true, Running: true, SweepCounts: stats.SweepCounts{Keys: 12, Disagreements: 3},
+			},
 			"being compared; 12 keys so far since the start, 3 differed", false,
 		},
 		{

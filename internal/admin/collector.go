@@ -198,8 +198,9 @@ var snapshotMetrics = append(recipientMetrics, []metric[*stats.Snapshot]{
 		func(s *stats.Snapshot) any { return time.Duration(s.Sweep.Every) }),
 	{
 		"sweep_last_timestamp_seconds",
-		"Unix time at which the last complete sweep by any middleware ended; the start of this middleware, if that " +
-			"is not known.", nil, func(s *stats.Snapshot, to sink) {
+		"Unix time at which the last complete sweep by any middleware ended, of several pools the one for which that " +
+			"is the longest ago; the start of this middleware, if that is not known.",
+		nil, func(s *stats.Snapshot, to sink) {
 			last := s.Sweep.Last
 			if last.IsZero() {
 				last = to.created

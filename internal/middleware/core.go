@@ -104,7 +104,7 @@ type shared struct {
 	access   access
 	// changes counts the changes of the servers' states.
 	changes    atomic.Uint32
-	swept      stats.Sweep
+	swept      stats.Sweeps
 	hot        *hotkeys.Keys // nil: hot keys are not counted
 	recipients []*recipient  // guarded by Middleware.applying
 	migrating  []*migrating  // guarded by Middleware.applying
@@ -301,6 +301,7 @@ func (m *Middleware) addState(c *core, s *stats.Snapshot) {
 		at = at[len(p.servers):]
 	}
 	s.Several, s.MarksUnknown, s.Sweep = c.anySeveral(), c.marksUnknown(), m.swept.Snapshot()
+	s.Sweep.Running = s.Sweep.Running || c.unswept() // or they will be compared at once
 	s.Gutters, s.Migrations = c.gutters(), m.migrations(c)
 	for _, r := range c.recipients {
 		r.addState(r.ties, s)

@@ -334,7 +334,6 @@ func (m *Middleware) begin(ctx, work context.Context) bool {
 	m.beginRecipients()
 	c.start(work, m.registry)
 	m.startRecipients()
-	m.swept.Runs(c.unswept())
 	for _, t := range m.poolStates {
 		m.background.Go(func() { m.sweep(work, t) })
 		m.background.Go(func() { m.refill(work, t) })

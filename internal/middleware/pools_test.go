@@ -232,6 +232,18 @@ func TestStatisticsHaveTheCurrentRoutes(t *testing.T) {
 	}, m.Stats().Snapshot().Routes)
 }
 
+func TestAPoolWithoutReplicasDoesNotHideThatThoseOfAnotherAreCompared(t *testing.T) {
+	o := newPools(t, middleware.WritersSeveral, 2, 0, "a", "b", "c")
+	o.SweepEvery, o.Pools[1].Options.Replicas, o.Pools[2].Options.Replicas = time.Hour, 1, 1
+	m := mwtest.Start(t, o)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Sweep.Outcomes[stats.SweepComplete] == 1 },
+		mctest.Patience, mctest.Tick)
+	s := m.Stats().Snapshot().Sweep
+	require.True(t, s.Replicated)
+	require.Equal(t, int64(time.Hour), s.Every)
+	require.NotZero(t, s.Last)
+}
+
 func TestARestartWithOtherRoutesReadsNothingThatAPoolHeldBefore(t *testing.T) {
 	o := newPools(t, middleware.WritersOne, 2, 0, "a", "b")
 	elsewhere := route.Routes{Prefixes: []route.Prefix{{Prefix: "x", Pool: "b"}}, Default: "a"}

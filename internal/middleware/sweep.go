@@ -27,6 +27,8 @@ const (
 // earlier middleware was killed, and every SweepEvery.
 func (m *Middleware) sweep(ctx context.Context, t *poolState) {
 	logged := map[string]bool{} // errors that have been logged
+	swept := m.swept.Begin()
+	defer m.swept.End(swept)
 	for {
 		c := m.current.Load()
 		p := c.of(t)
@@ -34,17 +36,17 @@ func (m *Middleware) sweep(ctx context.Context, t *poolState) {
 			return
 		}
 		every, wait := p.sweepEvery(&c.options), sweepIdle
-		m.swept.Repeats(p.replicas() > 1, every)
+		swept.Repeats(p.replicas() > 1, every)
 		due := p.unswept.Load() && !p.unlisted.Load()
 		switch {
 		case p.changing(): // other middlewares may place keys on other servers
 			wait = sweepAgain
 		case due:
-			wait = m.sweepOnce(ctx, c, p, 0, logged)
+			wait = m.sweepOnce(ctx, c, p, 0, swept, logged)
 		case every > 0:
-			wait = m.sweepOnce(ctx, c, p, every, logged)
+			wait = m.sweepOnce(ctx, c, p, every, swept, logged)
 		}
-		m.swept.Runs(m.current.Load().unswept())
+		swept.Runs(false)
 		if !pause(ctx, min(wait, sweepLook)) {
 			return
 		}
@@ -65,15 +67,15 @@ func (p *pool) sweepEvery(o *Options) time.Duration {
 	return o.SweepEvery
 }
 
-// sweepOnce compares the replicas of p, a pool of c, if that is due, and returns the time until the next attempt. An
-// error is logged only once; logged has the errors that were.
-func (m *Middleware) sweepOnce(ctx context.Context, c *core, p *pool, every time.Duration,
+// sweepOnce compares the replicas of p, a pool of c, if that is due, counts in swept, and returns the time until the
+// next attempt. An error is logged only once; logged has the errors that were.
+func (m *Middleware) sweepOnce(ctx context.Context, c *core, p *pool, every time.Duration, swept *stats.Sweep,
 	logged map[string]bool,
 ) (again time.Duration) {
 	begin := time.Now()
-	before := m.swept.Snapshot()
+	before := swept.Snapshot()
 	s := sweep.Sweep{
-		Router: p.router, Servers: p.servers, Placement: p.record(), Rate: c.options.SweepRate, Counts: &m.swept,
+		Router: p.router, Servers: p.servers, Placement: p.record(), Rate: c.options.SweepRate, Counts: swept,
 		Log:   p.log,
 		Fills: func() bool { return m.current.Load().places(p) && p.refills(&c.options) },
 		Lock: func(key []byte) func() {
@@ -94,8 +96,8 @@ func (m *Middleware) sweepOnce(ctx context.Context, c *core, p *pool, every time
 		clear(logged)
 		p.unlisted.Store(false)
 		p.unswept.Store(false)
-		m.swept.Ended(stats.SweepComplete, "")
-		after := m.swept.Snapshot()
+		swept.Ended(stats.SweepComplete, "")
+		after := swept.Snapshot()
 		p.log.Info("the replicas were compared", "keys", after.Keys-before.Keys, "differed",
 			after.Disagreements-before.Disagreements,
 			"took", time.Since(begin).Round(time.Millisecond))
@@ -105,7 +107,7 @@ func (m *Middleware) sweepOnce(ctx context.Context, c *core, p *pool, every time
 	logged[err.Error()] = true
 	if errors.Is(err, backend.ErrNoList) {
 		p.unlisted.Store(true)
-		m.swept.Ended(stats.SweepUnlisted, err.Error())
+		swept.Ended(stats.SweepUnlisted, err.Error())
 		if first {
 			p.log.Warn("the replicas cannot be compared: differences that a killed mcmw has left stay until the keys "+
 				"are written again", "error", err)
@@ -116,7 +118,7 @@ func (m *Middleware) sweepOnce(ctx context.Context, c *core, p *pool, every time
 	if errors.Is(err, sweep.ErrNotUp) {
 		outcome = stats.SweepIncomplete
 	}
-	m.swept.Ended(outcome, err.Error())
+	swept.Ended(outcome, err.Error())
 	if first {
 		p.log.Warn("not all replicas could be compared; trying again when the servers are up", "error", err)
 	}
