@@ -308,6 +308,11 @@ func (m *Middleware) replace(ctx context.Context, changed ...driven) error {
 		next.start(m.work, m.registry)
 		return next.lanes
 	})
+	for _, p := range next.pools {
+		if previous.of(p.poolState) == nil {
+			m.tend(m.work, p.poolState)
+		}
+	}
 	// Release what only the previous core used.
 	for _, p := range previous.pools {
 		if next.of(p.poolState) == nil {
@@ -340,8 +345,6 @@ func (m *Middleware) beginPools(ctx context.Context, next *core) {
 		p.decideWriters(ctx)
 		p.beginRecords(false)
 		p.begun = true
-		m.background.Go(func() { m.sweep(m.work, p.poolState) })
-		m.background.Go(func() { m.refill(m.work, p.poolState) })
 	}
 }
 

@@ -335,12 +335,18 @@ func (m *Middleware) begin(ctx, work context.Context) bool {
 	c.start(work, m.registry)
 	m.startRecipients()
 	for _, t := range m.poolStates {
-		m.background.Go(func() { m.sweep(work, t) })
-		m.background.Go(func() { m.refill(work, t) })
+		m.tend(work, t)
 	}
 	m.beginChanges()
 	m.background.Go(func() { m.drive(work) })
 	m.background.Go(func() { m.stage.Watch(work) })
 	m.background.Go(func() { m.registry.KeepSampling(work) })
 	return true
+}
+
+// tend compares and refills the replicas of t's pool until work is done or the current core lacks the pool. So the
+// current core must have it already.
+func (m *Middleware) tend(work context.Context, t *poolState) {
+	m.background.Go(func() { m.sweep(work, t) })
+	m.background.Go(func() { m.refill(work, t) })
 }

@@ -18,6 +18,7 @@ import (
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
+	"mcmw/internal/worker"
 )
 
 // named returns servers whose names begin with the name of a pool.
@@ -242,6 +243,39 @@ func TestAPoolWithoutReplicasDoesNotHideThatThoseOfAnotherAreCompared(t *testing
 	require.True(t, s.Replicated)
 	require.Equal(t, int64(time.Hour), s.Every)
 	require.NotZero(t, s.Last)
+}
+
+func TestAPoolThatAReloadAddsIsComparedAndRefilled(t *testing.T) {
+	a, b := mctest.StartNewMemcacheds(t, 2), mctest.StartNewMemcacheds(t, 3)
+	o := middleware.Options{
+		Listen: []string{"127.0.0.1:0"}, Routes: route.Routes{Default: "a"},
+		SweepEvery: time.Hour, RefillRate: 1_000_000,
+		RequestOptions: worker.RequestOptions{Timeout: time.Second},
+	}
+	pool := func(name string, servers []*mctest.Server) middleware.PoolOptions {
+		p := poolOf(name, named(name, servers...), 0)
+		p.Writers, p.Ack, p.ConnectTimeout = middleware.WritersSeveral, replica.AckLive, time.Second
+		return p
+	}
+	o.Pools = []middleware.PoolOptions{pool("a", a)}
+	m := mwtest.Start(t, o)
+	o.Pools, o.Routes = append(o.Pools, pool("b", b)), halves()
+	a[0].Freeze() // so that the reload lasts until connections to this server have timed out
+	require.NoError(t, m.Apply(context.Background(), o))
+	a[0].Thaw()
+	await := func(key string) {
+		t.Helper()
+		ask := "mg " + base64.StdEncoding.EncodeToString([]byte(key)) + " b\r\n"
+		for _, s := range b {
+			c := mctest.MustDial(t, s.Addr())
+			require.Eventually(t, func() bool { return c.MustDo(t, ask) == "HD\r\n" }, mctest.Patience, mctest.Tick,
+				s.Addr())
+		}
+	}
+	await(marker.SweptKey)
+	await(marker.RefilledKey)
+	b[1].Restart()
+	await(marker.RefilledKey)
 }
 
 func TestARestartWithOtherRoutesReadsNothingThatAPoolHeldBefore(t *testing.T) {
