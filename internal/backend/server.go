@@ -81,7 +81,7 @@ type Server struct {
 	// suspect: it has owed a reply for too long. Until it answers or is down, requests that can use another server do
 	// so.
 	suspect atomic.Bool
-	// moves counts the changes of addr. Connections made before the last change must not be used.
+	// moves: see Moves.
 	moves atomic.Int32
 	// judged: what it holds has been judged since the start, and records may be put on it.
 	judged atomic.Bool
@@ -213,6 +213,9 @@ func (s *Server) Move(addr string) {
 		s.MissedAll(errors.New("moved to " + addr))
 	}
 }
+
+// Moves counts the changes of the address. Connections made before the last one must not be used.
+func (s *Server) Moves() int32 { return s.moves.Load() }
 
 // Readable reports whether the server may serve reads.
 func (s *Server) Readable() bool { return s.up() && !s.barred.Load() }

@@ -16,20 +16,26 @@ import (
 type session struct {
 	servers []*backend.Server
 	links   []*link.Link // by server; nil: not connected
+	moves   []int32      // by server: its Moves when the link was made
 }
 
 func newSession(servers []*backend.Server) session {
-	return session{servers, make([]*link.Link, len(servers))}
+	return session{servers, make([]*link.Link, len(servers)), make([]int32, len(servers))}
 }
 
-// link returns the connection to server s.
+// link returns the connection to server s. What still answers at an address that the server has left says nothing about
+// the server.
 func (c *session) link(ctx context.Context, s int) (*link.Link, error) {
+	moves := c.servers[s].Moves()
+	if c.moves[s] != moves {
+		c.hangUp(s)
+	}
 	if c.links[s] == nil {
 		l, err := c.servers[s].Link(ctx)
 		if err != nil {
 			return nil, err
 		}
-		c.links[s] = l
+		c.links[s], c.moves[s] = l, moves
 	}
 	return c.links[s], nil
 }

@@ -136,6 +136,27 @@ func witnessOn(t *testing.T, servers []*mctest.Server) (stays func() bool) {
 	}
 }
 
+func TestAServerThatMovesIsRefilledWhileItsFormerAddressStillAnswers(t *testing.T) {
+	servers := mctest.StartNewMemcacheds(t, 4)
+	o := liveOptions()
+	o.Servers, o.Listen = mwtest.Servers(servers[:3]...), []string{"127.0.0.1:0"}
+	o.RefillRate, o.Timeout = 1_000_000, time.Second
+	m := mwtest.Start(t, o)
+	fleet := []*mwtest.MW{m}
+	for _, s := range servers[:3] {
+		awaitRefilled(t, s, fleet)
+	}
+	keep(t, m.Dial(t))
+	o.Servers = slices.Clone(o.Servers)
+	o.Servers[1].Addr = servers[3].Addr()
+	require.NoError(t, m.Apply(context.Background(), o))
+	awaitRefilled(t, servers[3], fleet)
+	// The checks of the last writes delete keys of which they find no copy at the new address.
+	kept := hits(t, mctest.MustDial(t, servers[0].Addr()))
+	require.NotZero(t, kept)
+	require.Equal(t, kept, hits(t, mctest.MustDial(t, servers[3].Addr())))
+}
+
 func TestARestartOfAllServersInTurnKeepsTheKeysUnderLoad(t *testing.T) {
 	for name, of := range map[string]struct {
 		servers, instances int
