@@ -120,6 +120,17 @@ func TestAPortInUseIsNamed(t *testing.T) {
 	}
 }
 
+func TestAFileAtThePathOfAUnixSocketIsLeftAlone(t *testing.T) {
+	path := t.TempDir() + "/mcmw.yaml"
+	require.NoError(t, os.WriteFile(path, []byte("servers: [a]\n"), 0o600))
+	code, _, stderr := execute(t, "serve", "-m", "127.0.0.1:1", "--listen", "unix:"+path, "--admin", "off")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, "listen on unix:"+path+": there is a file that is no socket; choose another path")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "servers: [a]\n", string(text))
+}
+
 func TestServeWaitsForAServerThatDoesNotResolveAndNamesIt(t *testing.T) {
 	s := start(t, "serve", "-p", "0", "-m", "cache1=nowhere.invalid", "--admin", "127.0.0.1:0")
 	require.Equal(t, "cache1", awaitEntry(t, s.stderr, "waiting for a server").Server)

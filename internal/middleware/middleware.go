@@ -203,12 +203,15 @@ type listener struct {
 	secure bool
 }
 
-// listen binds addr. A unix socket without a listener is replaced.
+// listen binds addr. A unix socket without a listener is replaced; any other file at its path is left alone.
 func listen(addr string) (net.Listener, error) {
 	network, address := backend.Network(addr)
 	l, err := net.Listen(network, address)
 	if err == nil || network != "unix" || !errors.Is(err, syscall.EADDRINUSE) {
 		return l, err
+	}
+	if info, statErr := os.Lstat(address); statErr == nil && info.Mode().Type() != os.ModeSocket {
+		return nil, errors.New("there is a file that is no socket; choose another path")
 	}
 	if c, dialErr := net.Dial(network, address); dialErr == nil {
 		_ = c.Close()
