@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -59,6 +61,22 @@ type Machine struct {
 	Delay    float64 `json:"delay,omitempty"`    // of packets to another machine, seconds, one way
 	// DelayedBy names what delays the packets; "" if nothing does.
 	DelayedBy string `json:"delayed_by,omitempty"`
+}
+
+// Hosts returns how many hosts of a role, such as load, there are; 0 if the manifest does not say.
+func (m Manifest) Hosts(role string) (n int) {
+	for _, machine := range m.Machines {
+		if strings.HasPrefix(machine.Name, role+"-") {
+			n++
+		}
+	}
+	for _, line := range m.Inventory { // NAME (DESTINATION) at ADDRESS: ROLE, ROLE
+		roles := line[strings.LastIndex(line, ": ")+1:]
+		if slices.Contains(strings.Split(strings.TrimSpace(roles), ", "), role) {
+			n++
+		}
+	}
+	return n
 }
 
 // Is reports whether a directory is a record.

@@ -1,8 +1,10 @@
 package report
 
 import (
+	"slices"
 	"strings"
 
+	"mcmw/lab/experiment"
 	"mcmw/lab/frame"
 	"mcmw/lab/record"
 )
@@ -52,8 +54,12 @@ func (d *Data) bandwidthLimit(run record.Run) (limit float64, known bool) {
 }
 
 // pathLimit returns the lowest throughput at which a direction of the path is full. A direction that was not measured
-// has the bandwidth of the path.
+// has the bandwidth of the path. Machines with bandwidths of their own have no limit here: the path was measured from
+// one of them to another, and theirs are compared with what each sends and receives.
 func (d *Data) pathLimit(run record.Run) (limit float64, known bool) {
+	if slices.ContainsFunc(d.Manifest.Machines, func(m record.Machine) bool { return m.Upload > 0 || m.Download > 0 }) {
+		return 0, false
+	}
 	requests, ok := run.Value(record.SourceClient, "requests")
 	if !ok {
 		requests, ok = run.Value(record.SourceClient, "throughput")
@@ -75,7 +81,28 @@ func (d *Data) pathLimit(run record.Run) (limit float64, known bool) {
 			limit, known = full, true
 		}
 	}
-	return limit, known
+	return limit * d.paths(run), known
+}
+
+// paths returns how many paths like the one that was measured, from one host of load to one target, carry the load of
+// a run: one if everything is on one host, else as many as there are hosts of that role that has fewer. Clients are
+// spread evenly over both.
+func (d *Data) paths(run record.Run) float64 {
+	if d.Manifest.Testbed == experiment.LocalTestbed {
+		return 1
+	}
+	hosts := func(role, programs string) float64 {
+		n, _ := run.Number(programs)
+		if known := d.Manifest.Hosts(role); known > 0 {
+			n = min(n, float64(known))
+		}
+		return max(n, 1)
+	}
+	targets := hosts("middleware", experiment.Middlewares)
+	if n, ok := run.Number(experiment.Middlewares); ok && n == 0 {
+		targets = hosts("server", experiment.Servers)
+	}
+	return min(hosts("load", experiment.LoadProcesses), targets)
 }
 
 // direction is a direction of the network of the machines of a role.
