@@ -21,10 +21,16 @@ type Quality struct {
 	GiveUp int
 }
 
+// Of returns the experiment of a record; false if it has none, or one that this version does not read.
+func Of(m record.Manifest) (*Experiment, bool) {
+	e, err := Parse(m.Name, []byte(m.Experiment), slices.Contains(m.Command, "--quick"), m.Set...)
+	return e, err == nil
+}
+
 // QualityOf returns the quality of service defined by the experiment of a record, and whether it defines one.
 func QualityOf(m record.Manifest) (capacity.Rule, bool) {
-	e, err := Parse(m.Name, []byte(m.Experiment), slices.Contains(m.Command, "--quick"), m.Set...)
-	if err != nil || e.Quality == nil {
+	e, ok := Of(m)
+	if !ok || e.Quality == nil {
 		return capacity.Rule{}, false
 	}
 	return e.Quality.Rule, true

@@ -67,7 +67,13 @@ func (d *Data) components(p frame.Point) []Component {
 		add(processorOf(s), func(r record.Run) (float64, bool) {
 			threads, ok := r.Number("server_threads")
 			cpu, okC := r.Value(s, "seconds_cpu")
-			return cpu / r.Seconds / d.processors(threads, d.serverMachine(s)),
+			if cpus := len(d.pinned(r, "server", experiment.ServerCPUs)); cpus > 0 {
+				threads = min(threads, float64(cpus))
+			}
+			if r.Factors[experiment.ServerPinning] == experiment.PinnedProcess {
+				threads = min(threads, 1)
+			}
+			return cpu / r.Seconds / d.processors(threads, d.machine("server", serverNumber(s))),
 				ok && okC && threads > 0 && r.Seconds > 0
 		})
 	}
@@ -129,50 +135,60 @@ func (d *Data) middlewareBusy(r record.Run) (most float64, known bool) {
 	return most, known
 }
 
-// processorsOf returns how many processors the middleware with this number may use; 0 if that is unknown: its own
-// setting, or else its machine's, or else all of the only host.
+// processorsOf returns how many processors the middleware with this number may use: those that the experiment gives it,
+// or else its machine's, or else all of the only host; 0 if that is unknown.
 func (d *Data) processorsOf(r record.Run, number string) float64 {
-	machine := record.SourceMiddleware + "-" + number
-	if cpus := experiment.Values(r.Factors).Processors(experiment.MiddlewareCPUs); len(cpus) > 0 {
-		return d.processors(float64(len(cpus)), machine)
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		return 0
 	}
-	for _, m := range d.Manifest.Machines {
-		if m.Name == machine {
-			return m.CPUs
-		}
+	machine := d.machine("middleware", n)
+	if cpus := len(d.pinned(r, "middleware", experiment.MiddlewareCPUs)); cpus > 0 {
+		return d.processors(float64(cpus), machine)
 	}
 	if busy := d.busy(r); len(busy) > 1 || len(d.Manifest.Machines) > 0 {
-		return 0
+		return machine.CPUs
 	}
 	return float64(d.Manifest.Host.Cores)
 }
 
+// pinned returns the processors that the programs of a role may use: those of the setting, or else those of the
+// testbed; none means all.
+func (d *Data) pinned(r record.Run, role, setting string) []int {
+	if cpus := experiment.Values(r.Factors).Processors(setting); len(cpus) > 0 {
+		return cpus
+	}
+	return d.cpus[role]
+}
+
 // processors returns how many processors of a machine a program can use that can use n of ours. Ours do the work of as
 // many of the machines' as their time is dilated.
-func (d *Data) processors(n float64, machine string) float64 {
+func (d *Data) processors(n float64, machine record.Machine) float64 {
 	n *= max(d.Manifest.Dilation, 1)
-	for _, m := range d.Manifest.Machines {
-		if m.Name == machine && m.CPUs > 0 {
-			return min(n, m.CPUs)
-		}
+	if machine.CPUs > 0 {
+		return min(n, machine.CPUs)
 	}
 	return n
 }
 
-// serverMachine returns the emulated machine of a server with a source such as server:s1: they take turns. It is "" if
-// there are none.
-func (d *Data) serverMachine(source string) string {
-	machines := 0
-	for _, m := range d.Manifest.Machines {
-		if strings.HasPrefix(m.Name, "server-") {
-			machines++
-		}
+// machine returns the emulated machine of a program of a role with a number, from 0: the machines of the role take
+// turns. It has no name, and no limits, if there is none.
+func (d *Data) machine(role string, number int) record.Machine {
+	of := slices.DeleteFunc(slices.Clone(d.Manifest.Machines),
+		func(m record.Machine) bool { return !strings.HasPrefix(m.Name, role+"-") })
+	if len(of) == 0 || number < 0 {
+		return record.Machine{}
 	}
+	return of[number%len(of)]
+}
+
+// serverNumber returns the number, from 0, of a server with a source such as server:s1; -1 if it has another name.
+func serverNumber(source string) int {
 	number, err := strconv.Atoi(strings.TrimPrefix(source, record.SourceServer+"s"))
-	if err != nil || machines == 0 {
-		return ""
+	if err != nil {
+		return -1
 	}
-	return fmt.Sprintf("server-%d", (number-1)%machines)
+	return number - 1
 }
 
 // hostMean returns the mean of a metric of the host over a run: the recorded result, or the mean of the samples.

@@ -25,6 +25,7 @@ type Data struct {
 	Quality    *capacity.Rule   // the experiment's quality of service; nil: it has none
 
 	wanted map[string]string // the selected levels, by factor
+	cpus   map[string][]int  // the processors that the testbed gives the programs of a role; none: all
 	store  *record.Record
 	// Parts of store by run, once they have been read:
 	hosts      map[int64][]record.Window
@@ -83,8 +84,11 @@ func Read(ctx context.Context, r *record.Record, confidence float64, wanted map[
 	if d.Warnings, err = r.Warnings(ctx); err != nil {
 		return nil, err
 	}
-	if rule, ok := experiment.QualityOf(d.Manifest); ok {
-		d.Quality = &rule
+	if e, ok := experiment.Of(d.Manifest); ok {
+		d.cpus = e.CPUs
+		if e.Quality != nil {
+			d.Quality = &e.Quality.Rule
+		}
 	}
 	if len(runs) == 0 {
 		return nil, fmt.Errorf("%s: the record has no runs; mcmwlab run makes them", r.Dir())
