@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,7 +63,7 @@ func (d *Data) components(p frame.Point) []Component {
 			return share, ok
 		})
 	}
-	add("processor of the middleware", d.middlewareBusy)
+	add(aProcessor+"the middleware", d.middlewareBusy)
 	for _, s := range servers([]frame.Point{p}, "seconds_cpu") {
 		add(processorOf(s), func(r record.Run) (float64, bool) {
 			threads, ok := r.Number("server_threads")
@@ -92,12 +93,15 @@ func (d *Data) components(p frame.Point) []Component {
 	return all
 }
 
+// aProcessor is the beginning of the names of all processors.
+const aProcessor = "processor of "
+
 // processorOf names the processor of a host or of a server's process.
 func processorOf(source string) string {
 	if source == record.SourceHost {
-		return "processor of the host"
+		return aProcessor + "the host"
 	}
-	return "processor of " + cmp.Or(record.HostName(source), strings.TrimPrefix(source, record.SourceServer))
+	return aProcessor + cmp.Or(record.HostName(source), strings.TrimPrefix(source, record.SourceServer))
 }
 
 // busy returns the utilization of each host's processors in a run.
@@ -219,9 +223,8 @@ func (d *Data) Limit(p frame.Point) Bottleneck {
 		return Bottleneck{Words: "what limits it was not measured"}
 	}
 	var b Bottleneck
-	var busy []string
+	var busy []Component
 	most, doubts := Component{}, ""
-	used := func(c Component) string { return fmt.Sprintf("%s, %s", c.Name, plot.Ratio.Format(c.Utilization.Mean)) }
 	for _, c := range components {
 		u := c.Utilization.Mean
 		if u <= Impossible && u >= most.Utilization.Mean {
@@ -232,7 +235,7 @@ func (d *Data) Limit(p frame.Point) Bottleneck {
 			doubts += fmt.Sprintf("; the %s comes to %s, so its capacity was measured wrongly, and it is left out",
 				c.Name, plot.Ratio.Format(u))
 		case u >= Busy:
-			busy = append(busy, used(c))
+			busy = append(busy, c)
 			b.Name = cmp.Or(b.Name, c.Name)
 		}
 	}
@@ -240,18 +243,50 @@ func (d *Data) Limit(p frame.Point) Bottleneck {
 	case "":
 		b.Words = fmt.Sprintf("no component is in use for %.0f %% of the time", 100*Busy)
 		if most.Name != "" {
-			b.Words += "; most used: " + used(most)
+			b.Words += "; most used: " + most.words()
 		}
 	case "load generator":
 		b.Words = "limited by the load generator, not by what was measured"
 	default:
-		b.Words = "limited by the " + strings.Join(busy, "; with it the ")
+		b.Words = "limited by the " + inUse(busy)
 	}
 	if waiting := p.Derive(waitingShare); b.Name == "workers" && waiting.OK() {
 		b.Words += fmt.Sprintf("; for %s of their time they wait for servers", plot.Ratio.Format(waiting.Mean))
 	}
 	b.Words += doubts
 	return b
+}
+
+// words returns the component with its utilization.
+func (c Component) words() string {
+	return fmt.Sprintf("%s, %s", c.Name, plot.Ratio.Format(c.Utilization.Mean))
+}
+
+// inUse names components that are busy: the one that limits, then the others, of which there can be many processors.
+func inUse(busy []Component) string {
+	var names, others []string
+	least, most := math.Inf(1), 0.0
+	for _, c := range busy[1:] {
+		name, processor := strings.CutPrefix(c.Name, aProcessor)
+		if !processor {
+			others = append(others, c.words())
+			continue
+		}
+		names = append(names, name)
+		least, most = min(least, c.Utilization.Mean), max(most, c.Utilization.Mean)
+	}
+	switch last := len(names) - 1; {
+	case last == 0:
+		others = slices.Insert(others, 0, fmt.Sprintf("%s%s, %s", aProcessor, names[0], plot.Ratio.Format(most)))
+	case last > 0:
+		others = slices.Insert(others, 0, fmt.Sprintf("processors of %s and %s, %s to %s",
+			strings.Join(names[:last], ", "), names[last], plot.Ratio.Format(least), plot.Ratio.Format(most)))
+	}
+	text := busy[0].words()
+	if len(others) > 0 {
+		text += "; with it the " + strings.Join(others, ", and the ")
+	}
+	return text
 }
 
 // MachineBusy returns the utilization of the processors in a run: those of the machine that emulates the hosts, if they

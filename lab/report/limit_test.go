@@ -164,6 +164,24 @@ func TestTheProcessorOfOneOfSeveralHostsIsTheBottleneck(t *testing.T) {
 		words)
 }
 
+func TestAllProcessorsInUseAreNamedInOneSentence(t *testing.T) {
+	idle := func(host string, v float64) record.Window {
+		return record.Window{Source: "host:" + host, Seconds: 1, Metric: "cpu_idle", Value: v}
+	}
+	d, v := read(t, newRecord(t, record.Manifest{Name: "hosts", Testbed: "ssh"}, record.Run{
+		State: record.Complete, Seconds: 10,
+		Factors: map[string]string{"clients": "8", "workers": "8", "middlewares": "1", "server_threads": "1"},
+		Results: []record.Value{
+			{Source: "client", Metric: "throughput", Value: 100},
+			{Source: "middleware", Metric: "busy_workers_mean", Value: 8},
+			{Source: "server:s1", Metric: "seconds_cpu", Value: 9.1},
+		},
+		HostSamples: []record.Window{idle("mw1", 0.03), idle("load1", 0.6), idle("server1", 0.01)},
+	}), nil)
+	require.Equal(t, "limited by the processor of mw1, 97.0 %; with it the processors of server1 and s1, 91.0 % to "+
+		"99.0 %, and the workers, 100 %", d.Panels(v)[0].Lines[0].Bottleneck.Words)
+}
+
 func TestAProgramHasOnlyTheProcessorsThatTheExperimentGivesIt(t *testing.T) {
 	const testbed = "name: pinned\ntestbed: {kind: local, cpus: {server: [0], middleware: [1]}}\n"
 	for name, tc := range map[string]struct {
