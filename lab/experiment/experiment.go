@@ -82,12 +82,31 @@ type Phases struct {
 	ForeignLoad float64
 }
 
-// overhead is the estimated time for starting, connecting and populating, used until the first run has ended.
+// overhead is the estimated time for starting and connecting, used until the first run has ended. It is real time: what
+// programs do then is not slowed down.
 const overhead = 1500 * time.Millisecond
 
 // RunTime returns the approximate length of a run in real time.
 func (e *Experiment) RunTime() time.Duration {
-	return Dilated(e.Phases.WarmUp+e.Phases.Duration+overhead, e.Dilation) + e.Phases.CoolDown
+	return Dilated(e.Phases.WarmUp+e.Phases.Duration+e.populateTime(), e.Dilation) + overhead + e.Phases.CoolDown
+}
+
+// storedAtOnce is the number of keys that package load stores at the same time through a middleware.
+const storedAtOnce = 16
+
+// populateTime returns the approximate time for which the sets of all keys travel to the server and back, in the mean
+// of the points. Without a middleware many are under way at once.
+func (e *Experiment) populateTime() (mean time.Duration) {
+	if !e.Phases.Populate {
+		return 0
+	}
+	for _, p := range e.Points {
+		if p.Values.Int(Middlewares) > 0 {
+			trips := float64(p.Values.Int(Keys)) / storedAtOnce / float64(len(e.Points))
+			mean += time.Duration(min(trips*2*float64(e.Delay), float64(maxTime)/float64(len(e.Points))))
+		}
+	}
+	return mean
 }
 
 // Dilated converts a time on machines with a dilation to real time.
