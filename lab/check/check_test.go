@@ -372,6 +372,22 @@ func busy(user, system, softirq, steal, used float64) record.Run {
 	return run
 }
 
+func TestTheShareOfForeignLoadIsKnownBelowThatOfTheWarning(t *testing.T) {
+	two := record.Manifest{Host: record.Host{Cores: 2}}
+	for _, c := range []struct {
+		run  record.Run
+		want float64
+	}{
+		{busy(0.3, 0.5, 0, 0, 15.2), 0.05},
+		{busy(0.5, 0.5, 0, 0, 12), 0.4},
+		{busy(0.01, 0.01, 0, 0, 0.1), 0}, // most of the little that is in use: the background load of an idle system
+	} {
+		share, known := ForeignShare(c.run, two)
+		require.True(t, known)
+		require.InDelta(t, c.want, share, 1e-9)
+	}
+}
+
 func TestForeignLoadIsFound(t *testing.T) {
 	two := record.Manifest{Host: record.Host{Cores: 2}}
 	for name, c := range map[string]struct {
@@ -399,6 +415,8 @@ func TestForeignLoadIsFound(t *testing.T) {
 	unknown := busy(0.5, 0.5, 0, 0, 1)
 	unset(&unknown, "server:b", "seconds_cpu")
 	require.Empty(t, Run(unknown, two), "the time of a server would count as foreign")
+	_, known := ForeignShare(unknown, two)
+	require.False(t, known)
 	for _, m := range []record.Manifest{{}, {Host: record.Host{Cores: -1}}} {
 		require.Empty(t, Run(busy(0.5, 0.5, 0, 0, 1), m), "the number of processors is unknown")
 	}

@@ -315,7 +315,20 @@ func (f Foreign) Share() float64 { return f.Seconds / max(f.Busy, f.Seconds) }
 
 // TooMuch reports whether the foreign load can have changed the measurements.
 func (f Foreign) TooMuch() bool {
-	return f.Seconds > maxForeign*max(f.Busy, f.Seconds) && f.Seconds > minForeign*f.All
+	return f.matters() && f.Seconds > maxForeign*max(f.Busy, f.Seconds)
+}
+
+// matters reports whether it is more than the background load of an idle system.
+func (f Foreign) matters() bool { return f.Seconds > minForeign*f.All }
+
+// ForeignShare returns the foreign share of the busy time in a run, 0 if it is no more than the background load of an
+// idle system; false if it is unknown.
+func ForeignShare(run record.Run, set record.Manifest) (share float64, known bool) {
+	f, known := ForeignLoad(run, set)
+	if !f.matters() {
+		return 0, known
+	}
+	return f.Share(), known
 }
 
 // ForeignLoad compares the busy time of the processors of the only host, or of the one that emulates the others, with

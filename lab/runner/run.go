@@ -31,8 +31,12 @@ func (r *runner) run(ctx context.Context, slot experiment.Slot, last bool) (_ re
 	if err != nil {
 		r.undeploy()
 		run.State, run.Error = record.Failed, err.Error()
-	} else if most := r.Experiment.Phases.ForeignLoad; most > 0 && !last && r.Foreign != nil {
-		if share := r.Foreign(run, r.record.Manifest()); share > most {
+	} else if most := r.Experiment.Phases.ForeignLoad; most > 0 && r.Foreign != nil {
+		share, known := r.Foreign(run, r.record.Manifest())
+		switch {
+		case !known:
+			r.unjudged++
+		case share > most && !last:
 			disturbed, run.State = true, record.Failed
 			run.Error = fmt.Sprintf("to be made again: %.3g %% of the processor time in use was not the experiment's",
 				100*share)

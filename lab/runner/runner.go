@@ -49,8 +49,8 @@ type Options struct {
 	// Check, if set, returns warnings about a run of a set.
 	Check func(run record.Run, set record.Manifest) []record.Warning
 	// Foreign, if set, returns the part of the processor time in use during a run that was not the experiment's, or 0
-	// if it was too little to matter.
-	Foreign func(run record.Run, set record.Manifest) float64
+	// if it was too little to matter; false if it is not known.
+	Foreign func(run record.Run, set record.Manifest) (share float64, known bool)
 	// CheckSet, if set, returns warnings about all runs together.
 	CheckSet func([]record.Run) []record.Warning
 	// Progress, if set, is called before every run and after the last.
@@ -71,6 +71,8 @@ type Progress struct {
 // Summary is the result of an experiment.
 type Summary struct {
 	Complete, Failed, Skipped int
+	// Unjudged is the number of runs whose foreign load the experiment limits, but which is not known.
+	Unjudged int
 }
 
 // key identifies a run of an experiment.
@@ -88,6 +90,7 @@ type runner struct {
 	progress   Progress
 	began      time.Time
 	made       int // runs made this time
+	unjudged   int // of them, those whose foreign load is limited, but not known
 }
 
 // Run makes the runs that the record lacks. If the experiment ends early, the summary is that of the runs so far and
@@ -104,7 +107,9 @@ func Run(ctx context.Context, o Options) (s Summary, err error) {
 	defer r.undeploy()
 	err = r.runs(ctx)
 	checkErr := r.checkSet(context.WithoutCancel(ctx))
-	s = Summary{Complete: r.progress.Done, Failed: r.progress.Failed, Skipped: r.progress.Skipped}
+	s = Summary{
+		Complete: r.progress.Done, Failed: r.progress.Failed, Skipped: r.progress.Skipped, Unjudged: r.unjudged,
+	}
 	err = cmp.Or(err, checkErr)
 	if err == nil && s.Failed > 0 {
 		err = fmt.Errorf("%d of %d runs failed; repeat them with --resume", s.Failed, s.Failed+s.Complete)

@@ -421,12 +421,12 @@ func TestARunWithForeignLoadIsMadeAgainAtMostTwice(t *testing.T) {
 	dir, made := filepath.Join(t.TempDir(), "record"), map[string]int{}
 	summary, err := Run(context.Background(), Options{
 		Experiment: read(t, text), Testbed: &fakeBed{}, Dir: dir,
-		Foreign: func(run record.Run, _ record.Manifest) float64 {
+		Foreign: func(run record.Run, _ record.Manifest) (float64, bool) {
 			workers := run.Factors["workers"]
 			if made[workers]++; workers == "1" && made[workers] > 1 {
-				return 0.15
+				return 0.15, true
 			}
-			return 0.2
+			return 0.2, true
 		},
 	})
 	require.NoError(t, err)
@@ -441,6 +441,16 @@ func TestARunWithForeignLoadIsMadeAgainAtMostTwice(t *testing.T) {
 	}, states)
 }
 
+func TestRunsWhoseForeignLoadIsNotKnownAreCounted(t *testing.T) {
+	const text = "name: noisy\nfactors: {workers: [1, 2]}\nrepetitions: 1\nrun: {duration: 1s, foreign_load: 0.05}\n"
+	summary, err := Run(t.Context(), Options{
+		Experiment: read(t, text), Testbed: &fakeBed{}, Dir: filepath.Join(t.TempDir(), "record"),
+		Foreign: func(run record.Run, _ record.Manifest) (float64, bool) { return 0, run.Factors["workers"] == "1" },
+	})
+	require.NoError(t, err)
+	assert.Equal(t, Summary{Complete: 2, Unjudged: 1}, summary)
+}
+
 func TestARunThatFailedIsNotMadeAgainBesideThoseWithForeignLoad(t *testing.T) {
 	const text = "name: noisy\nfactors: {workers: [1, 2]}\nrepetitions: 1\norder: listed\nrun: {duration: 1s, " +
 		"foreign_load: 0.15}\n"
@@ -453,9 +463,9 @@ func TestARunThatFailedIsNotMadeAgainBesideThoseWithForeignLoad(t *testing.T) {
 	foreign := 0.2
 	summary, err := Run(context.Background(), Options{
 		Experiment: read(t, text), Testbed: bed, Dir: filepath.Join(t.TempDir(), "record"),
-		Foreign: func(record.Run, record.Manifest) float64 {
+		Foreign: func(record.Run, record.Manifest) (float64, bool) {
 			defer func() { foreign = 0 }()
-			return foreign
+			return foreign, true
 		},
 	})
 	require.ErrorContains(t, err, "1 of 2 runs failed")

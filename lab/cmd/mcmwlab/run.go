@@ -132,13 +132,7 @@ func (f *runFlags) runMember(ctx context.Context, s *series, command []string, s
 	o := runner.Options{
 		Experiment: e, Testbed: bed, Dir: m.dir, Resume: m.resume, Quick: f.quick, Command: command,
 		Checksums: checksums(programs),
-		Check:     check.Run, CheckSet: check.Set,
-		Foreign: func(run record.Run, set record.Manifest) float64 {
-			if foreign, ok := check.ForeignLoad(run, set); ok && foreign.TooMuch() {
-				return foreign.Share()
-			}
-			return 0
-		},
+		Check:     check.Run, CheckSet: check.Set, Foreign: check.ForeignShare,
 	}
 	stop := func() {}
 	if !f.quiet {
@@ -159,6 +153,10 @@ func (f *runFlags) runMember(ctx context.Context, s *series, command []string, s
 		}
 		if summary.Failed > 0 {
 			line += fmt.Sprintf("; %d failed", summary.Failed)
+		}
+		if summary.Unjudged > 0 {
+			line += fmt.Sprintf("; run.foreign_load was not applied to %s, whose foreign load is not known",
+				count(summary.Unjudged, "run"))
 		}
 		fmt.Fprintln(stdout, line)
 	}
