@@ -24,7 +24,7 @@ const (
 	CSV   = "csv"   // a line of names, then the rows; NULL is an empty cell, an infinite number is inf
 	JSON  = "json"  // one array of objects; NULL and infinite numbers are null
 	JSONL = "jsonl" // one object per line, with the same values
-	Text  = "text"  // the manifest, and a line for each run, which Open reads as a record
+	Text  = "text"  // the manifest, and lines for runs, windows and warnings, which Open reads as a record
 )
 
 // Formats are the formats of Export.

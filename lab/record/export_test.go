@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -107,12 +108,17 @@ func TestARecordThatIsKeptAsTextIsReadLikeAnother(t *testing.T) {
 		ID: 8, Started: want.Started, State: Failed, Error: "no, \"really\"",
 		Factors: map[string]string{"workers": "8"},
 	}
+	want.Windows = append(want.Windows, Window{SourceMiddleware, 0, 1, "throughput", 9})
+	set := []Warning{{"set", "all, \"really\""}}
 	require.NoError(t, r.Add(want))
 	require.NoError(t, r.Add(failed))
+	require.NoError(t, r.SetWarnings(0, set))
 	dir := filepath.Join(t.TempDir(), "kept")
 	files, err := r.Export(context.Background(), dir, Text)
 	require.NoError(t, err)
-	require.Equal(t, []string{filepath.Join(dir, "manifest.json"), filepath.Join(dir, "record.csv")}, files)
+	for i, name := range []string{"manifest.json", "record.csv", "record-windows.csv", "record-warnings.csv"} {
+		require.Equal(t, filepath.Join(dir, name), files[i])
+	}
 	_, err = r.Export(context.Background(), dir, Text)
 	require.ErrorIs(t, err, ErrExists)
 	require.NoError(t, r.Add(Run{State: Failed, Factors: map[string]string{"seconds": "1"}}))
@@ -129,7 +135,13 @@ func TestARecordThatIsKeptAsTextIsReadLikeAnother(t *testing.T) {
 	got := runs[1]
 	got.HostSamples, err = kept.HostSamples(7)
 	require.NoError(t, err)
-	want.Started, want.Windows, want.Histograms = want.Started.Truncate(time.Second), nil, nil
+	got.Windows, err = kept.Windows(7)
+	require.NoError(t, err)
+	warnings, err := kept.Warnings(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, set, warnings)
+	want.Started, want.Histograms = want.Started.Truncate(time.Second), nil
+	want.Windows = slices.DeleteFunc(want.Windows, func(w Window) bool { return w.Source != SourceClient })
 	want.Results = []Value{
 		{SourceClient, "throughput", 12345.7},
 		{SourceClient, "throughput_get", 1},
@@ -156,11 +168,31 @@ func TestARecordThatIsKeptAsTextSaysWhichLineIsWrong(t *testing.T) {
 		"1,0,0,0,2026-01-02T03:04:05Z,60,over,,,8,1\n":       `has the state "over"`,
 		"1,0,0\n": "wrong number of fields",
 	} {
-		dir := t.TempDir()
-		require.NoError(t, writeManifest(dir, Manifest{Name: "kept"}))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, textName), []byte(header+text), 0o644))
-		_, err := Open(dir)
-		require.ErrorIs(t, err, ErrNoRecord)
-		require.ErrorContains(t, err, want)
+		requireNoRecord(t, map[string]string{textName: header + text}, want)
 	}
+	const run = header + "1,0,0,0,2026-01-02T03:04:05Z,60,complete,,,8,1\n"
+	for windows, want := range map[string]string{
+		"1,0,one,5\n":        `line 2 of record-windows.csv: seconds is "one"; expected a number`,
+		"1,0,1,5\n1,1,1,?\n": `line 3 of record-windows.csv: client.throughput is "?"; expected a number`,
+		"2,0,1,5\n":          "line 2 of record-windows.csv: run is 2; expected one of those in record.csv",
+	} {
+		requireNoRecord(t, map[string]string{
+			textName: run, textWindowsName: "run,start,seconds,client.throughput\n" + windows,
+		}, want)
+	}
+	requireNoRecord(t, map[string]string{textName: run, textWarningsName: "code\nset\n"},
+		"line 2 of record-warnings.csv: expected the columns code, message")
+}
+
+// requireNoRecord asks that a directory with a manifest and files can't be opened.
+func requireNoRecord(t *testing.T, files map[string]string, why string) {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, writeManifest(dir, Manifest{Name: "kept"}))
+	for name, text := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	_, err := Open(dir)
+	require.ErrorIs(t, err, ErrNoRecord)
+	require.ErrorContains(t, err, why)
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -16,10 +17,14 @@ import (
 	"time"
 )
 
-// textName is the file of a record that is kept as text: beside the manifest a line for each run, so that it can be
-// kept among sources. It has no raw outputs, windows, histograms or results of single load processes, and no warnings
-// of the set; of host samples it has the means, of warnings the codes.
-const textName = "record.csv"
+// The files of a record that is kept as text, so that it can be kept among sources, beside the manifest. It has no raw
+// outputs, histograms, windows of others than all clients together, or results of single load processes; of host
+// samples it has the means, of the runs' warnings the codes.
+const (
+	textName         = "record.csv"          // a line for each run
+	textWindowsName  = "record-windows.csv"  // a line for each window of the clients; missing: there are none
+	textWarningsName = "record-warnings.csv" // a line for each warning of the set; missing: there are none
+)
 
 // The columns of a run. Those of factors follow, by their names, of results as SOURCE.METRIC, and of the means of host
 // samples as "mean SOURCE.METRIC".
@@ -28,6 +33,11 @@ var runColumns = []string{
 }
 
 const meanColumn = "mean "
+
+// The columns of a window. Those of metrics follow, as SOURCE.METRIC.
+var windowCells = []string{"run", "start", "seconds"}
+
+var warningCells = []string{"code", "message"}
 
 // exportText writes the manifest and the runs as text into a directory, and returns the paths of the files.
 func (r *Record) exportText(ctx context.Context, dir string) (files []string, err error) {
@@ -38,7 +48,8 @@ func (r *Record) exportText(ctx context.Context, dir string) (files []string, er
 	if err != nil {
 		return nil, err
 	}
-	names, lines := map[string]bool{}, make([]map[string]string, len(runs))
+	lines := make([]map[string]string, len(runs))
+	var windows []map[string]string
 	for i, run := range runs {
 		samples, err := r.HostSamples(run.ID)
 		if err != nil {
@@ -51,18 +62,53 @@ func (r *Record) exportText(ctx context.Context, dir string) (files []string, er
 			}
 		}
 		lines[i] = textCells(run, samples)
-		for name := range lines[i] {
+		of, err := r.Windows(run.ID)
+		if err != nil {
+			return nil, err
+		}
+		windows = append(windows, textWindows(run.ID, of)...)
+	}
+	warnings, err := r.Warnings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var ofSet []map[string]string
+	for _, w := range warnings {
+		ofSet = append(ofSet, map[string]string{"code": w.Code, "message": w.Message})
+	}
+	files = []string{filepath.Join(dir, manifestName)} // is written last: a directory without it is no record
+	for _, file := range []struct {
+		name    string
+		columns []string
+		lines   []map[string]string
+	}{{textName, runColumns, lines}, {textWindowsName, windowCells, windows}, {textWarningsName, warningCells, ofSet}} {
+		if file.lines == nil && file.name != textName {
+			continue
+		}
+		path := filepath.Join(dir, file.name)
+		if err := writeLines(path, file.columns, file.lines); err != nil {
+			return nil, explain(path, err)
+		}
+		files = append(files, path)
+	}
+	return files, explain(files[0], writeManifest(dir, r.manifest))
+}
+
+// writeLines writes a new file of lines with cells by their columns: first the given ones, then all others by name.
+func writeLines(path string, first []string, lines []map[string]string) error {
+	names := map[string]bool{}
+	for _, line := range lines {
+		for name := range line {
 			names[name] = true
 		}
 	}
-	for _, name := range runColumns {
+	for _, name := range first {
 		delete(names, name)
 	}
-	columns := append(slices.Clone(runColumns), slices.Sorted(maps.Keys(names))...)
-	files = []string{filepath.Join(dir, manifestName), filepath.Join(dir, textName)}
-	file, err := os.OpenFile(files[1], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	columns := append(slices.Clone(first), slices.Sorted(maps.Keys(names))...)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return nil, explain(files[1], err)
+		return err
 	}
 	out := csv.NewWriter(file)
 	out.Write(columns) // Error returns the first error of all writes
@@ -74,15 +120,34 @@ func (r *Record) exportText(ctx context.Context, dir string) (files []string, er
 		out.Write(cells)
 	}
 	out.Flush()
-	if err := errors.Join(out.Error(), file.Close()); err != nil {
-		return nil, explain(files[1], err)
-	}
-	return files, explain(files[0], writeManifest(dir, r.manifest))
+	return errors.Join(out.Error(), file.Close())
 }
 
-// textCells returns the cells of a run by their columns. Numbers have six digits.
+// sixDigits returns the text of a number.
+func sixDigits(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+
+// textWindows returns the cells of a run's windows of all clients together, one after the other.
+func textWindows(run int64, windows []Window) (lines []map[string]string) {
+	at := map[float64]map[string]string{} // by the start
+	for _, w := range windows {
+		if w.Source != SourceClient {
+			continue
+		}
+		if at[w.Start] == nil {
+			at[w.Start] = map[string]string{
+				"run": fmt.Sprint(run), "start": sixDigits(w.Start), "seconds": sixDigits(w.Seconds),
+			}
+		}
+		at[w.Start][w.Source+"."+w.Metric] = sixDigits(w.Value)
+	}
+	for _, start := range slices.Sorted(maps.Keys(at)) {
+		lines = append(lines, at[start])
+	}
+	return lines
+}
+
+// textCells returns the cells of a run by their columns.
 func textCells(run Run, samples []Window) map[string]string {
-	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 	var codes []string
 	for _, w := range run.Warnings {
 		codes = append(codes, w.Code)
@@ -90,13 +155,13 @@ func textCells(run Run, samples []Window) map[string]string {
 	cells := map[string]string{
 		"id": fmt.Sprint(run.ID), "point": fmt.Sprint(run.Point), "repetition": fmt.Sprint(run.Repetition),
 		"position": fmt.Sprint(run.Position), "started": run.Started.Format(time.RFC3339),
-		"seconds": number(run.Seconds), "state": string(run.State), "error": run.Error,
+		"seconds": sixDigits(run.Seconds), "state": string(run.State), "error": run.Error,
 		"warnings": strings.Join(codes, " "),
 	}
 	maps.Copy(cells, run.Factors)
 	for _, v := range run.Results {
 		if !strings.HasPrefix(v.Source, SourceClient+":") {
-			cells[v.Source+"."+v.Metric] = number(v.Value)
+			cells[v.Source+"."+v.Metric] = sixDigits(v.Value)
 		}
 	}
 	sums, seconds := map[string]float64{}, map[string]float64{}
@@ -107,7 +172,7 @@ func textCells(run Run, samples []Window) map[string]string {
 	}
 	for name, sum := range sums {
 		if !strings.HasPrefix(name, meanColumn+SourceClient+":") && seconds[name] > 0 {
-			cells[name] = number(sum / seconds[name])
+			cells[name] = sixDigits(sum / seconds[name])
 		}
 	}
 	return cells
@@ -115,14 +180,28 @@ func textCells(run Run, samples []Window) map[string]string {
 
 // openText opens a record that is kept as text. Nothing can be added to it.
 func openText(dir string, m Manifest) (_ *Record, err error) {
-	file, err := os.Open(filepath.Join(dir, textName))
-	if err != nil {
-		return nil, explain(dir, err)
+	var runs []Run
+	if err := readLines(dir, textName, func(columns, cells []string) error {
+		run, err := textRun(columns, cells)
+		runs = append(runs, run)
+		return err
+	}); err != nil {
+		return nil, err
 	}
-	defer file.Close()
-	lines, err := csv.NewReader(file).ReadAll()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", file.Name(), ErrNoRecord, err)
+	if err := readLines(dir, textWindowsName, func(columns, cells []string) error {
+		return addTextWindow(runs, columns, cells)
+	}); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var warnings []Warning
+	if err := readLines(dir, textWarningsName, func(columns, cells []string) error {
+		if !slices.Equal(columns, warningCells) {
+			return fmt.Errorf("expected the columns %s", strings.Join(warningCells, ", "))
+		}
+		warnings = append(warnings, Warning{Code: cells[0], Message: cells[1]})
+		return nil
+	}); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
 	temporary, err := os.MkdirTemp("", "mcmwlab-record-")
 	if err != nil {
@@ -141,17 +220,16 @@ func openText(dir string, m Manifest) (_ *Record, err error) {
 		return nil, err
 	}
 	if err := r.transact(func(tx *sql.Tx) error {
-		for i, line := range lines[min(1, len(lines)):] {
-			run, err := textRun(lines[0], line)
-			if err == nil {
-				err = add(tx, run)
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w: line %d of %s: %w", dir, ErrNoRecord, i+2, textName, err)
+		for i, run := range runs {
+			if err := add(tx, run); err != nil {
+				return wrongLine(dir, textName, i, err)
 			}
 		}
 		return nil
 	}); err != nil {
+		return nil, err
+	}
+	if err = r.SetWarnings(0, warnings); err != nil {
 		return nil, err
 	}
 	if err = r.db.Close(); err != nil {
@@ -163,23 +241,95 @@ func openText(dir string, m Manifest) (_ *Record, err error) {
 	return r, nil
 }
 
-// textRun returns the run of a line.
-func textRun(columns, cells []string) (run Run, err error) {
-	run.Factors = map[string]string{}
-	number := func(name, text string) float64 {
-		v, bad := strconv.ParseFloat(text, 64)
-		if bad != nil {
-			err = cmp.Or(err, fmt.Errorf("%s is %q; expected a number", name, text))
-		}
-		return v
+// readLines calls read for every line of a file after the first, which has the names of the columns.
+func readLines(dir, name string, read func(columns, cells []string) error) error {
+	file, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		return explain(dir, err)
 	}
+	defer file.Close()
+	lines, err := csv.NewReader(file).ReadAll()
+	if err != nil {
+		return fmt.Errorf("%s: %w: %w", file.Name(), ErrNoRecord, err)
+	}
+	for i, line := range lines[min(1, len(lines)):] {
+		if err := read(lines[0], line); err != nil {
+			return wrongLine(dir, name, i, err)
+		}
+	}
+	return nil
+}
+
+// wrongLine says that a line of a file is wrong: the one with this number, from 0, after the names of the columns.
+func wrongLine(dir, name string, number int, err error) error {
+	return fmt.Errorf("%s: %w: line %d of %s: %w", dir, ErrNoRecord, number+2, name, err)
+}
+
+// parser reads numbers, until the first error.
+type parser struct{ err error }
+
+func (p *parser) number(name, text string) float64 {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		p.err = cmp.Or(p.err, fmt.Errorf("%s is %q; expected a number", name, text))
+	}
+	return v
+}
+
+func (p *parser) whole(name, text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		p.err = cmp.Or(p.err, fmt.Errorf("%s is %q; expected a whole number", name, text))
+	}
+	return n
+}
+
+// metricOf splits a column SOURCE.METRIC; other columns have no metric.
+func metricOf(column string) (source, metric string) {
+	if at := strings.LastIndexByte(column, '.'); at >= 0 {
+		return column[:at], column[at+1:]
+	}
+	return column, ""
+}
+
+// addTextWindow adds the window of a line to its run.
+func addTextWindow(runs []Run, columns, cells []string) error {
+	var p parser
+	values := map[string]string{}
+	var windows []Window
+	for i, name := range columns {
+		source, metric := metricOf(name)
+		switch {
+		case metric == "":
+			values[name] = cells[i]
+		case cells[i] != "":
+			windows = append(windows, Window{Source: source, Metric: metric, Value: p.number(name, cells[i])})
+		}
+	}
+	id := int64(p.whole("run", values["run"]))
+	start, seconds := p.number("start", values["start"]), p.number("seconds", values["seconds"])
+	if p.err != nil {
+		return p.err
+	}
+	at := slices.IndexFunc(runs, func(run Run) bool { return run.ID == id })
+	if at < 0 {
+		return fmt.Errorf("run is %d; expected one of those in %s", id, textName)
+	}
+	for _, w := range windows {
+		w.Start, w.Seconds = start, seconds
+		runs[at].Windows = append(runs[at].Windows, w)
+	}
+	return nil
+}
+
+// textRun returns the run of a line.
+func textRun(columns, cells []string) (run Run, _ error) {
+	run.Factors = map[string]string{}
+	var p parser
 	values := map[string]string{}
 	for i, name := range columns {
 		text := cells[i]
-		source, metric := name, ""
-		if at := strings.LastIndexByte(name, '.'); at >= 0 {
-			source, metric = name[:at], name[at+1:]
-		}
+		source, metric := metricOf(name)
 		switch {
 		case slices.Contains(runColumns, name):
 			values[name] = text
@@ -188,29 +338,24 @@ func textRun(columns, cells []string) (run Run, err error) {
 			run.Factors[name] = text
 		case strings.HasPrefix(source, meanColumn):
 			run.HostSamples = append(run.HostSamples, Window{
-				Source: strings.TrimPrefix(source, meanColumn), Seconds: 1, Metric: metric, Value: number(name, text),
+				Source: strings.TrimPrefix(source, meanColumn), Seconds: 1, Metric: metric, Value: p.number(name, text),
 			})
 		default:
-			run.Results = append(run.Results, Value{Source: source, Metric: metric, Value: number(name, text)})
+			run.Results = append(run.Results, Value{Source: source, Metric: metric, Value: p.number(name, text)})
 		}
 	}
-	whole := func(name string) int {
-		n, bad := strconv.Atoi(values[name])
-		if bad != nil || n < 0 {
-			err = cmp.Or(err, fmt.Errorf("%s is %q; expected a whole number", name, values[name]))
-		}
-		return n
-	}
+	whole := func(name string) int { return p.whole(name, values[name]) }
 	run.ID, run.Point, run.Repetition = int64(whole("id")), whole("point"), whole("repetition")
-	run.Position, run.Seconds = whole("position"), number("seconds", values["seconds"])
+	run.Position, run.Seconds = whole("position"), p.number("seconds", values["seconds"])
 	run.State, run.Error = State(values["state"]), values["error"]
 	for _, code := range strings.Fields(values["warnings"]) {
 		run.Warnings = append(run.Warnings, Warning{Code: code, Message: "the text has only the code"})
 	}
-	started, bad := time.Parse(time.RFC3339, values["started"])
-	if bad != nil {
-		err = cmp.Or(err, fmt.Errorf("started is %q; expected a time such as 2026-11-28T14:40:00Z", values["started"]))
+	started, err := time.Parse(time.RFC3339, values["started"])
+	if err != nil {
+		p.err = cmp.Or(p.err,
+			fmt.Errorf("started is %q; expected a time such as 2026-11-28T14:40:00Z", values["started"]))
 	}
 	run.Started = started
-	return run, err
+	return run, p.err
 }

@@ -32,7 +32,8 @@ func newShowCommand() *cobra.Command {
 warnings of the checks (docs/checks.md). Only the first warnings of each kind are shown.
 
 With --export, write every table of the record to a file TABLE.FORMAT instead (docs/record.md describes the tables), or with --export text the
-record as text: the manifest and a line for each run, which the other commands read as a record. Existing files are never replaced.`,
+record as text: the manifest and a line for each run and for each window of the clients, which the other commands read as a record. Existing
+files are never replaced.`,
 		Example: `  mcmwlab show results/baseline
   mcmwlab show --check results/baseline
   mcmwlab show results/baseline --export csv --out /tmp/baseline`,
