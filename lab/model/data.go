@@ -27,26 +27,41 @@ type Setting struct {
 	Depth       int // requests that a worker takes at a time
 	Servers     int
 	Replicas    int // servers that a write goes to
-	// Rest names the levels of the other factors that vary within the record.
-	Rest string
+	// Behind names the levels of servers, replicas and pool if they vary within the record, Rest those of the other
+	// factors that do.
+	Behind, Rest string
 	// PerServer: each server has its own workers and a writer (--pool per-server).
 	PerServer bool
 }
 
 // AllWorkers is the number of workers of all middlewares.
-func (s Setting) AllWorkers() int { return s.Workers * s.Middlewares }
+func (s Setting) AllWorkers() int { return s.workersOfEach() * s.Middlewares }
 
-// Configuration describes the setting without its clients.
+// workersOfEach is the number of workers of a middleware, without the writers, which don't wait for answers.
+func (s Setting) workersOfEach() int {
+	if s.PerServer {
+		return s.Workers * s.Servers
+	}
+	return s.Workers
+}
+
+// Configuration describes the setting without its clients. Settings of a record that differ in more than these have
+// different descriptions.
 func (s Setting) Configuration() string {
-	text := fmt.Sprintf("%d workers", s.AllWorkers())
+	text := fmt.Sprintf("%d workers", s.Workers)
 	switch {
 	case s.Middlewares > 1:
 		text = fmt.Sprintf("%d x %d workers", s.Middlewares, s.Workers)
 	case s.Workers == 1:
 		text = "1 worker"
 	}
-	if s.Rest != "" {
-		text += ", " + s.Rest
+	if s.PerServer {
+		text += " per server"
+	}
+	for _, more := range []string{s.Behind, s.Rest} {
+		if more != "" {
+			text += ", " + more
+		}
 	}
 	return text
 }
@@ -101,11 +116,14 @@ func (d *Data) Sweep(configuration string) []Point {
 	return slices.DeleteFunc(slices.Clone(d.Points), func(p Point) bool { return p.Configuration() != configuration })
 }
 
-// handled are the factors from which the fields of a Setting are computed. Other factors are in its Rest.
+// handled are the factors from which the numbers of a Setting are computed. Other factors are in its Rest.
 var handled = []string{
 	"clients", "pipeline", "load_processes", "load_threads", "workers", "middlewares",
 	"depth", "servers", "replicas", "pool", "think_time",
 }
+
+// serverFactors are those of handled that are in its Behind if they vary.
+var serverFactors = []string{"servers", "replicas", "pool"}
 
 // FromRuns returns the models' input from runs of a record with manifest m.
 func FromRuns(m record.Manifest, runs []record.Run) (*Data, error) {
@@ -115,12 +133,15 @@ func FromRuns(m record.Manifest, runs []record.Run) (*Data, error) {
 	} else {
 		d.Notes = append(d.Notes, "The record does not have the round-trip time of the path; the networks use 0.")
 	}
-	varying := slices.DeleteFunc(record.Varying(runs), func(name string) bool { return slices.Contains(handled, name) })
+	varying := record.Varying(runs)
+	behind := slices.DeleteFunc(slices.Clone(serverFactors),
+		func(name string) bool { return !slices.Contains(varying, name) })
+	varying = slices.DeleteFunc(varying, func(name string) bool { return slices.Contains(handled, name) })
 	leftOut := map[string]int{} // points by reason
 	saturated := 0
 	for _, p := range frame.Of(runs, Confidence).Points {
 		saturated += removeSaturated(&p)
-		point, why, err := newPoint(p, varying)
+		point, why, err := newPoint(p, behind, varying)
 		if err != nil {
 			return nil, fmt.Errorf("point %s: %w", record.Label(p.Levels, record.Varying(runs)), err)
 		}
@@ -146,6 +167,7 @@ func FromRuns(m record.Manifest, runs []record.Run) (*Data, error) {
 	slices.SortStableFunc(d.Points, func(a, b Point) int {
 		return cmp.Or(
 			cmp.Compare(a.Rest, b.Rest), cmp.Compare(a.Middlewares, b.Middlewares), cmp.Compare(a.Workers, b.Workers),
+			cmp.Compare(a.Servers, b.Servers), cmp.Compare(a.Replicas, b.Replicas), cmp.Compare(a.Behind, b.Behind),
 			cmp.Compare(a.Clients, b.Clients),
 		)
 	})
@@ -169,7 +191,7 @@ func removeSaturated(p *frame.Point) int {
 }
 
 // newPoint returns the point, or the reason why it cannot be modelled.
-func newPoint(p frame.Point, varying []string) (Point, string, error) {
+func newPoint(p frame.Point, behind, varying []string) (Point, string, error) {
 	out := Point{}
 	if p.Levels["middlewares"] == "0" {
 		return out, "without a middleware", nil
@@ -183,7 +205,7 @@ func newPoint(p frame.Point, varying []string) (Point, string, error) {
 		return out, "without the number of workers", nil
 	}
 	var err error
-	if out.Setting, err = newSetting(runs[0], varying); err != nil {
+	if out.Setting, err = newSetting(runs[0], behind, varying); err != nil {
 		return out, "", err
 	}
 	mean := func(source, metric string) float64 { return stat.Mean(p.Values(source, metric), nil) } // NaN of no values
@@ -240,8 +262,8 @@ func newClasses(p *Point, mean func(source, metric string) float64) []Class {
 	return classes
 }
 
-// newSetting returns the setting of a run. The levels of varying are in its Rest.
-func newSetting(run record.Run, varying []string) (Setting, error) {
+// newSetting returns the setting of a run. The levels of behind are in its Behind, those of varying in its Rest.
+func newSetting(run record.Run, behind, varying []string) (Setting, error) {
 	var s Setting
 	factors := run.Factors
 	var problems []error
@@ -265,13 +287,16 @@ func newSetting(run record.Run, varying []string) (Setting, error) {
 		s.Replicas = min(number("replicas", 1), s.Servers)
 	}
 	s.PerServer = factors["pool"] == "per-server"
-	var rest []string
+	levels := func(names []string) (all []string) {
+		for _, name := range names {
+			all = append(all, name+" "+factors[name])
+		}
+		return all
+	}
+	rest := levels(varying)
 	if s.Depth > 1 {
-		rest = append(rest, fmt.Sprintf("depth %d", s.Depth))
+		rest = slices.Insert(rest, 0, fmt.Sprintf("depth %d", s.Depth))
 	}
-	for _, name := range varying {
-		rest = append(rest, name+" "+factors[name])
-	}
-	s.Rest = strings.Join(rest, ", ")
+	s.Behind, s.Rest = strings.Join(levels(behind), ", "), strings.Join(rest, ", ")
 	return s, errors.Join(problems...)
 }

@@ -472,6 +472,37 @@ func TestThePointsOfARecordAreItsData(t *testing.T) {
 	}
 }
 
+func TestPointsWithOtherServersAreOtherConfigurations(t *testing.T) {
+	d, err := someData(func(r *record.Run) {
+		r.Factors["clients"], r.Factors["servers"] = "8", strconv.Itoa(1+2*r.Point)
+		r.Factors["replicas"] = []string{"1", "all"}[r.Point]
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{"2 x 8 workers, servers 1, replicas 1", "2 x 8 workers, servers 3, replicas all"},
+		d.Configurations())
+	for i, p := range d.Points {
+		for _, name := range []string{"M/M/1", "M/M/m"} {
+			require.InEpsilon(t, p.Arrivals/p.Most, reportOf(t, d, name).All[i].Utilizations[0].Utilization, 1e-9,
+				"mu is that of its own servers")
+		}
+		require.Equal(t, noPoint, reportOf(t, d, "network").LeaveOut[i].Problem)
+	}
+	f, err := (&Predictor{data: d, base: d.Points[1]}).Predict(Change{RoundTrip: math.NaN()})
+	require.NoError(t, err)
+	require.Equal(t, "2 x 8 workers", f.Configuration(), "its servers can be others")
+}
+
+func TestServersWithTheirOwnWorkersHaveThemInAllModels(t *testing.T) {
+	d, err := someData(func(r *record.Run) { r.Factors["pool"] = "per-server" })
+	require.NoError(t, err)
+	p := d.Points[0]
+	require.Equal(t, "2 x 8 workers per server", p.Configuration())
+	require.Equal(t, 2*3*8, p.AllWorkers(), "of two middlewares with three servers")
+	m := reportOf(t, d, "M/M/m").All[0].Parameters[1]
+	require.Equal(t, "m", m.Name)
+	require.InEpsilon(t, 48, m.Value, 1e-12)
+}
+
 func TestDefaultsAreTheNumbersThatTheMiddlewareReports(t *testing.T) {
 	d, err := someData(func(r *record.Run) {
 		r.Factors["workers"], r.Factors["depth"] = "default", "default"

@@ -239,7 +239,7 @@ func solveNetwork(points []Point, p Point, outside []queueing.Station, parameter
 				Name: fmt.Sprintf("net thread %d", i+1), Kind: queueing.Queue, Visits: visits,
 				Service: net,
 			},
-			queueing.Station{Name: pool, Kind: queueing.Multi, Visits: visits, Service: s, Servers: p.Workers},
+			queueing.Station{Name: pool, Kind: queueing.Multi, Visits: visits, Service: s, Servers: p.workersOfEach()},
 		)
 	}
 	return solve(n, p, append(

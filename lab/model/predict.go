@@ -113,6 +113,7 @@ func (s spread) around(v float64) sample.Estimate {
 // Predict returns the forecast for a change.
 func (p *Predictor) Predict(c Change) (Forecast, error) {
 	f := Forecast{Setting: p.base.Setting}
+	f.Behind = "" // forecasts are shown with their servers and replicas
 	f.Clients, f.Workers, f.Middlewares = cmp.Or(c.Clients, f.Clients), cmp.Or(c.Workers, f.Workers),
 		cmp.Or(c.Middlewares, f.Middlewares)
 	f.Depth, f.Servers, f.Replicas = cmp.Or(c.Depth, f.Depth), cmp.Or(c.Servers, f.Servers),
