@@ -32,6 +32,7 @@ type Line struct {
 type Level struct {
 	Level      string          `json:"level"` // of the raised factor
 	Runs       int             `json:"runs"`  // complete ones that have the metric
+	Failed     int             `json:"failed,omitempty"`
 	Value      sample.Estimate `json:"value"` // of the metric, in its unit, with one-sided confidence bounds
 	Throughput sample.Estimate `json:"throughput"`
 	Failures   float64         `json:"failures"` // requests, over all runs
@@ -41,13 +42,13 @@ type Level struct {
 }
 
 // Find finds the highest load of each line. by has the factors whose levels make the lines; nil stands for all factors
-// that vary independently of the raised one. It is an error if another factor varies, or if a given one doesn't.
+// that vary independently of the raised one. It is an error if another factor varies, or if a given one doesn't. Failed
+// runs don't count; but a level that has only these is one that doesn't hold.
 func Find(runs []record.Run, rule Rule, by []string) (*Capacity, error) {
 	if err := rule.Check(); err != nil {
 		return nil, err
 	}
-	runs = slices.DeleteFunc(slices.Clone(runs), func(r record.Run) bool { return r.State != record.Complete })
-	if len(runs) == 0 {
+	if !slices.ContainsFunc(runs, func(r record.Run) bool { return r.State == record.Complete }) {
 		return nil, errors.New("there are no complete runs")
 	}
 	varying := record.Varying(runs)
@@ -104,7 +105,7 @@ func newLevel(p frame.Point, rule Rule) Level {
 	of := rule.Condition.Term.Metric
 	l := Level{
 		Level: p.Levels[rule.Over], Value: p.Estimate(of.Source, of.Name),
-		Throughput: p.Estimate(record.SourceClient, "throughput"), Warnings: p.Warned(),
+		Throughput: p.Estimate(record.SourceClient, "throughput"), Failed: len(p.Failed), Warnings: p.Warned(),
 	}
 	l.Runs = int(l.Value.N)
 	for _, failed := range p.Values(record.SourceClient, "errors") {

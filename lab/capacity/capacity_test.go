@@ -92,18 +92,23 @@ func TestALevelWithFailuresOrWithoutRepetitionsDoesNotHold(t *testing.T) {
 	failed[1].Warnings = []record.Warning{{Code: "errors"}}
 	lost := runs("b", 4, 0.2)
 	lost[0].State = record.Failed
+	broken := runs("d", 4, 0.2, 0.2)
+	for i := range broken {
+		broken[i].State, broken[i].Results = record.Failed, nil
+	}
 	unknown := runs("c", 4, 0.2, 0.2)
 	for i := range unknown {
 		unknown[i].Results = unknown[i].Results[1:]
 	}
 	c := find(t, slices.Concat(runs("a", 2, 0.2, 0.2), failed, runs("b", 2, 0.2), lost, runs("c", 2, 0.2, 0.2),
-		unknown))
+		unknown, runs("d", 2, 0.2, 0.2), broken, runs("d", 8, 0.2, 0.2)))
 	assert.Equal(t, "server=a: up to 2 clients, 2,000/s ± 0.2 %; at 4 clients 3 requests failed", c.Words(c.Lines[0]))
 	assert.Equal(t,
 		"server=b: no measured load holds; at 2 clients there is only one run (200 µs), which decides nothing",
 		c.Words(c.Lines[1]))
 	assert.Equal(t, "server=c: up to 2 clients, 2,000/s ± 0.2 %; at 4 clients response_time_p99 was not measured",
 		c.Words(c.Lines[2]))
+	assert.Equal(t, "server=d: up to 2 clients, 2,000/s ± 0.2 %; at 4 clients all runs failed", c.Words(c.Lines[3]))
 	var text bytes.Buffer
 	for _, one := range c.Tables(true) {
 		require.NoError(t, one.Write(&text, table.Markdown))

@@ -67,6 +67,8 @@ func (c *Capacity) above(l Line) string {
 	switch {
 	case next.Failures > 0:
 		return fmt.Sprintf("at %s %.0f requests failed", at, next.Failures)
+	case next.Runs == 0 && next.Failed > 0:
+		return fmt.Sprintf("at %s all runs failed", at)
 	case next.Runs == 0:
 		return fmt.Sprintf("at %s %s was not measured", at, c.Rule.Condition.Term.Metric.Name)
 	case !next.Value.Known():

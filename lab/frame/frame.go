@@ -70,6 +70,16 @@ func (f Frame) Runs() (runs []record.Run) {
 	return runs
 }
 
+// Tried returns the complete runs, and the failed ones of points that have no others.
+func (f Frame) Tried() (runs []record.Run) {
+	for _, p := range f.Points {
+		if runs = append(runs, p.Runs...); len(p.Runs) == 0 {
+			runs = append(runs, p.Failed...)
+		}
+	}
+	return runs
+}
+
 // Factors returns the names of all factors, sorted.
 func (f Frame) Factors() []string {
 	seen := map[string]bool{}

@@ -42,6 +42,16 @@ func TestRunsAreGroupedByTheLevelsOfTheirFactors(t *testing.T) {
 	require.Equal(t, []float64{10, 30, 12}, merged.Points[0].Values(record.SourceClient, "throughput"))
 }
 
+func TestAFailedRunCountsAsTriedIfItsPointHasNoOther(t *testing.T) {
+	f := frame.Of([]record.Run{
+		run(record.Failed, 1, levels("8", "1")), run(record.Complete, 2, levels("8", "1")),
+		run(record.Failed, 3, levels("64", "1")),
+	}, 0.95)
+	tried := f.Tried()
+	require.Len(t, tried, 2)
+	require.Equal(t, []record.State{record.Complete, record.Failed}, []record.State{tried[0].State, tried[1].State})
+}
+
 func TestWhereRefusesUnknownFactorsAndLevels(t *testing.T) {
 	f := frame.Of([]record.Run{run(record.Complete, 1, levels("64", "1")), run(record.Complete, 1, levels("8", "1"))},
 		0.95)

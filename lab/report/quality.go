@@ -89,7 +89,7 @@ func (a *artist) capacity() *capacity.Capacity {
 	if a.d.Quality == nil || a.v.Command != "" {
 		return nil
 	}
-	c, err := capacity.Find(a.d.Runs(), *a.d.Quality, nil)
+	c, err := capacity.Find(a.d.All(), *a.d.Quality, nil)
 	if err != nil {
 		return nil
 	}

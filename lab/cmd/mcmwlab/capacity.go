@@ -105,7 +105,7 @@ func (f *capacityFlags) find(cmd *cobra.Command, args []string) (*capacity.Capac
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--where: %w", err)}
 	}
-	c, err := capacity.Find(selected.Runs(), rule, f.by)
+	c, err := capacity.Find(selected.Tried(), rule, f.by)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", args[0], err)
 	}
