@@ -354,6 +354,24 @@ func TestMcmwMayOnlyWatchItsServersReadTheirStatefulSetAndPatchTheStatusOfPods(t
 	}
 }
 
+// Until it is looked up, nobody knows how many servers a name has.
+func TestOneNameCanStandForAsManyServersAsThereAreReplicas(t *testing.T) {
+	for l := discover.Addresses; l <= discover.Nodes; l++ {
+		name := "m.cache.svc:11211"
+		if l == discover.Service || l == discover.Endpoints {
+			name = "_memcache._tcp.m.cache.svc"
+		}
+		for version, h := range helms {
+			t.Run(l.String()+"/"+version, func(t *testing.T) {
+				c, err := mcmwConfig(t, render(t, h, "--set",
+					"memcached.enabled=false,config.replicas=2,servers={"+l.String()+name+"}"))
+				require.NoError(t, err)
+				require.Equal(t, l, c.Specs[0].Lookup)
+			})
+		}
+	}
+}
+
 // toPorts returns the ports that rules allow everywhere.
 func toPorts(rules []networkingv1.NetworkPolicyEgressRule) (ports []string) {
 	for _, r := range rules {

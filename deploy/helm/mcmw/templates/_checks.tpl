@@ -58,7 +58,7 @@
 {{- include "mcmw.unique" (list "memcached.pools" "name" $v.memcached.pools (list)) -}}
 {{- /* The number of servers of a name is known only after it is looked up. */ -}}
 {{- $counted := $chart -}}
-{{- if and $v.servers (not (regexMatch "(^|[ =])(dns[46]?|srv)[+]" (join " " $v.servers))) -}}
+{{- if and $v.servers (not (regexMatch "(^|[ =])[a-z0-9]+[+]" (join " " $v.servers))) -}}
 {{- $counted = list (dict "config" $v.config "options" "config" "replicas" (len $v.servers) "counted" "servers") -}}
 {{- end -}}
 {{- range $counted -}}
