@@ -296,6 +296,28 @@ func TestARestartWithOtherRoutesReadsNothingThatAPoolHeldBefore(t *testing.T) {
 	}
 }
 
+// The servers of a pool that strips store its keys under other names.
+func TestARestartWithARouteThatStripsReadsNothingThatWasStoredUnderOtherNames(t *testing.T) {
+	for _, w := range []middleware.Writers{middleware.WritersOne, middleware.WritersSeveral} {
+		t.Run(w.String(), func(t *testing.T) {
+			t.Parallel()
+			o := newPools(t, w, 2, 0, "a", "b")
+			for i, strip := range []bool{false, true, false} {
+				o.Routes = route.Routes{
+					Prefixes: []route.Prefix{{Prefix: "x:", Pool: "b", Strip: strip}}, Default: "a",
+				}
+				m := mwtest.Start(t, o)
+				c := m.Dial(t)
+				for _, key := range []string{"x:k", "x:x:k"} {
+					require.Equal(t, "END\r\n", c.MustDo(t, "get "+key+"\r\n"), "start %d", i)
+					require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 0 0 1\r\n0\r\n"))
+				}
+				require.NoError(t, m.Stop())
+			}
+		})
+	}
+}
+
 // Keys that another pool has in the meantime are deleted. Reads that went to another pool in the meantime cause no
 // deletion.
 func TestARestartWithOtherPoolsForReadsReadsWhatThePoolWasSentAndNothingOlder(t *testing.T) {

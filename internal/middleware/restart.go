@@ -229,7 +229,7 @@ func (m *Middleware) movedKeys(t *poolState, server string, newest *marker.Recor
 			return nil, true
 		}
 		if !wanted.Share.SameNames(old.Share) {
-			before = new(route.Router) // the server holds the value of another key under this name
+			before = route.Nowhere() // the server holds the value of another key under this name
 		}
 		if router.Gains(server, before) {
 			earlier = append(earlier, before)

@@ -108,6 +108,9 @@ func New(servers []Server, o Options) (*Router, error) {
 	return routerOf(everyKey(), g), nil
 }
 
+// Nowhere returns a Router by which no server holds a key.
+func Nowhere() *Router { return routerOf(everyKey(), new(Group)) }
+
 // NewPools returns the Router of pools. A single pool may have no name; it has all keys.
 func NewPools(pools []Pool, r Routes) (*Router, error) {
 	names := make([]string, len(pools))
