@@ -134,6 +134,9 @@ type Record struct {
 	Changing bool `json:"changing,omitempty"`
 	// Wanted is the placement to which the change leads; nil: Placement.
 	Wanted *Placement `json:"wanted,omitempty"`
+	// Pools are the names of all pools that had keys, or could get some, when the record was put; empty: it is not
+	// known, or the servers held copies of another pool's keys.
+	Pools []string `json:"pools,omitempty"`
 }
 
 // InForce returns the placement to which all middlewares keep, or to which they are changing.

@@ -333,7 +333,8 @@ func (m *Middleware) replace(ctx context.Context, changed ...driven) error {
 	return nil
 }
 
-// beginPools judges the servers of new pools by their records, as at a start. applying is held.
+// beginPools judges the servers of new pools by their records, as at a start: a pool that was a shadow, or was removed
+// and returns, has none of the values that it held then. applying is held.
 func (m *Middleware) beginPools(ctx context.Context, next *core) {
 	for _, p := range next.pools {
 		if p.begun {
@@ -343,6 +344,7 @@ func (m *Middleware) beginPools(ctx context.Context, next *core) {
 		p.requireVersions()
 		reach(ctx, p.servers)
 		p.decideWriters(ctx)
+		p.absent.Store(true)
 		p.beginRecords(false)
 		p.begun = true
 	}

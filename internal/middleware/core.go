@@ -57,6 +57,7 @@ type pool struct {
 	change    *change           // the change of placement under way; nil: none
 	previous  []former          // the latest first
 	more      bool              // there were still earlier placements, which are not known
+	all       []string          // the names of all pools; nil: this one has copies of another pool's keys
 	several   atomic.Bool       // other middlewares may write the same servers, so stores are checked
 	versioned atomic.Bool       // stored items have versions
 }
@@ -68,6 +69,9 @@ type poolState struct {
 	// unswept: an earlier middleware did not shut down cleanly, and the replicas have not been compared since.
 	// unlisted: they can't be compared, because a server does not list its keys.
 	unswept, unlisted atomic.Bool
+	// absent: it was no pool until this middleware, or a reload, made it one. Its servers may hold old values of all
+	// its keys, because other pools had them.
+	absent atomic.Bool
 	// The fields below are guarded by Middleware.applying.
 	begun   bool      // its servers have been judged by the records on them
 	settled placement // the placement before change, or the current one if there is no change
@@ -179,6 +183,9 @@ func newCore(o Options, router *route.Router, states []*poolState, servers []*ba
 			servers: servers[in.Base():][:len(in.Servers())],
 			change:  states[i].change.copy(), share: router.Share(i), had: router.Before(i),
 			rerouting: router.Rerouting(), migrates: router.MovesPool(i),
+		}
+		if !o.copies {
+			p.all = o.names()
 		}
 		c.pools = append(c.pools, p)
 	}

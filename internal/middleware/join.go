@@ -28,6 +28,9 @@ func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 		joined, _ := m.join(ctx, m.routesBoard(nil))
 		m.routing, _ = joined.(*rerouting)
 	}
+	if m.routing == nil {
+		c.findAbsent()
+	}
 	if m.routing != nil {
 		changes = true
 		c.options.Log.Info("other mcmw are changing to these routes and gutters", "phase", m.routing.phase.String())

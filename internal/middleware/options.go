@@ -98,6 +98,8 @@ type Options struct {
 	Tap *stats.Tap
 	// Log receives messages for operators; nil discards them.
 	Log *slog.Logger
+
+	copies bool // they are those of a shadow, whose servers hold copies
 }
 
 // PoolOptions are the settings of one of several pools. The zero value of a field means what it means in Options.

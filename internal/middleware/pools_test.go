@@ -296,6 +296,59 @@ func TestARestartWithOtherRoutesReadsNothingThatAPoolHeldBefore(t *testing.T) {
 	}
 }
 
+func TestAPoolThatIsRemovedAndReturnsReadsNothingThatItHeldBefore(t *testing.T) {
+	for name, how := range map[string]struct {
+		writers middleware.Writers
+		restart bool
+	}{
+		"by reloads": {middleware.WritersOne, false}, "by restarts": {middleware.WritersOne, true},
+		"by restarts, with several writers": {middleware.WritersSeveral, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			both := newPools(t, how.writers, 2, 0, "a", "b")
+			alone := both
+			alone.Pools = both.Pools[:1:1]
+			both.Routes.Prefixes = []route.Prefix{{Prefix: "x", Pool: "b"}}
+			m := mwtest.Start(t, both)
+			for i, o := range []middleware.Options{both, alone, both} {
+				switch {
+				case !how.restart:
+					require.NoError(t, m.Apply(context.Background(), o))
+				case i > 0:
+					require.NoError(t, m.Stop())
+					m = mwtest.Start(t, o)
+				}
+				c := m.Dial(t)
+				require.Equal(t, "END\r\n", c.MustDo(t, "get x\r\n"), "options %d", i)
+				if i > 0 {
+					require.Equal(t, "VALUE y 0 1\r\n0\r\nEND\r\n", c.MustDo(t, "get y\r\n"), "y has not moved")
+				}
+				for _, key := range []string{"x", "y"} {
+					require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set %s 0 0 1\r\n0\r\n", key)))
+				}
+			}
+		})
+	}
+}
+
+// A pool keeps what it holds if only its name changes.
+func TestARestartKeepsTheValuesOfAPoolThatGetsAnotherName(t *testing.T) {
+	o := newPools(t, middleware.WritersSeveral, 2, 0, "a", "b")
+	for i, name := range []string{"b", "c"} {
+		o.Pools[1].Name, o.Routes.Prefixes = name, []route.Prefix{{Prefix: "x", Pool: name}}
+		m := mwtest.Start(t, o)
+		c := m.Dial(t)
+		for _, key := range []string{"x", "y"} {
+			if i == 0 {
+				require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 0 0 1\r\n0\r\n"))
+			}
+			require.Equal(t, "VALUE "+key+" 0 1\r\n0\r\nEND\r\n", c.MustDo(t, "get "+key+"\r\n"), "start %d", i)
+		}
+		require.NoError(t, m.Stop())
+	}
+}
+
 // The servers of a pool that strips store its keys under other names.
 func TestARestartWithARouteThatStripsReadsNothingThatWasStoredUnderOtherNames(t *testing.T) {
 	for _, w := range []middleware.Writers{middleware.WritersOne, middleware.WritersSeveral} {

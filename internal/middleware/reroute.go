@@ -297,7 +297,11 @@ func (c *core) routesBefore() *rerouting {
 			}
 			continue
 		}
-		for _, old := range append([]marker.Placement{newest.Placement}, newest.Previous...) {
+		all := append([]marker.Placement{newest.Placement}, newest.Previous...)
+		if p.absent.Load() {
+			all = []marker.Placement{{Share: new(route.Share)}} // it had no keys
+		}
+		for _, old := range all {
 			if old.Share != nil && !old.Share.Equal(p.share) {
 				if gutter := old.Share.Own().Gutter; gutter != p.share.Own().Gutter || gutter.Pool != "" {
 					if c.options.number(gutter.Pool) < 0 {

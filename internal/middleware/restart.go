@@ -35,7 +35,7 @@ func (p *pool) of(q placement, share *route.Share) marker.Placement {
 
 // toRecord returns what the servers' records say about the pool; changing: its placement is not fully applied yet.
 func (p *pool) toRecord(changing bool) marker.Record {
-	r := marker.Record{Placement: p.record(), Changing: changing, Entries: map[string]string{}}
+	r := marker.Record{Placement: p.record(), Changing: changing, Entries: map[string]string{}, Pools: p.all}
 	r.Previous, r.More = p.history()
 	if wanted := p.wantedRecord(); changing && !wanted.Equal(&r.Placement) {
 		r.Wanted = &wanted
@@ -201,6 +201,25 @@ func (p *pool) remember(record *marker.Record) {
 	}
 }
 
+// findAbsent finds out which pools are absent, by the records on the servers that were reached: another pool's record
+// was put when there was no such pool, unless both were put with the same pools, of which one has another name now.
+func (c *core) findAbsent() {
+	there := make([][]string, len(c.pools)) // by pool: the names in its record
+	for i, p := range c.pools {
+		if p.records == nil {
+			continue
+		}
+		if newest := p.records.Looks().Newest(); newest != nil {
+			there[i] = newest.Pools
+		}
+	}
+	for i, p := range c.pools {
+		p.absent.Store(slices.ContainsFunc(there, func(names []string) bool {
+			return len(names) > 0 && !slices.Equal(names, there[i]) && !slices.Contains(names, p.name)
+		}))
+	}
+}
+
 // movedKeys returns a function that reports which keys a server may hold old values of, because they were placed
 // elsewhere when newest was recorded, or earlier; nil: there can be none. unknown: it is not known where keys were
 // placed, so any key may be old.
@@ -219,10 +238,13 @@ func (m *Middleware) movedKeys(t *poolState, server string, newest *marker.Recor
 	if err != nil {
 		return nil, true
 	}
-	if newest.Placement.Equal(&current) && !newest.Changing {
+	var earlier []*route.Router
+	switch {
+	case t.absent.Load():
+		earlier = append(earlier, route.Nowhere())
+	case newest.Placement.Equal(&current) && !newest.Changing:
 		return nil, false // handled when that became the placement
 	}
-	var earlier []*route.Router
 	for _, old := range append([]marker.Placement{newest.Placement}, newest.Previous...) {
 		before, err := old.Router()
 		if err != nil {

@@ -81,6 +81,7 @@ func (o *Options) ofShadow(s *ShadowOptions) Options {
 		Log:           o.Log.With("pool", s.To.Name),
 		ClientOptions: netstage.ClientOptions{Limits: o.Limits},
 		Security:      Security{ServerTLS: pool.ServerTLS, ServerFiles: o.Security.ServerFiles},
+		copies:        true,
 	}
 	inner.Timeout, inner.GetErrorMiss, inner.Depth = pool.Timeout, false, 0
 	return inner.withDefaults()

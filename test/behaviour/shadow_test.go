@@ -409,6 +409,36 @@ func TestShadowsAreAddedAndRemovedWhileClientsAreServed(t *testing.T) {
 	load.Wait()
 }
 
+func TestAShadowThatTakesOverReadsNothingThatWasCopied(t *testing.T) {
+	for _, writers := range []middleware.Writers{middleware.WritersOne, middleware.WritersSeveral} {
+		for _, restart := range []bool{false, true} {
+			t.Run(fmt.Sprintf("writers %s, restart %t", writers, restart), func(t *testing.T) {
+				t.Parallel()
+				before := withShadow(shadow.Options{Share: 1, All: true}, mctest.StartNewMemcacheds(t, 1),
+					mctest.StartNewMemcacheds(t, 2))
+				before.Listen = []string{"127.0.0.1:0"}
+				before.Pools[0].Writers, before.Shadows[0].To.Writers = writers, writers
+				after := before
+				after.Pools, after.Shadows = append(slices.Clone(before.Pools), before.Shadows[0].To), nil
+				after.Routes.Prefixes = []route.Prefix{{Prefix: "t", Pool: "test"}}
+				m := mwtest.Start(t, before)
+				c := m.Dial(t)
+				for _, key := range []string{"t", "l"} {
+					require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 0 0 1\r\nx\r\n"))
+				}
+				awaitShadow(t, m)
+				if restart {
+					require.NoError(t, m.Stop())
+					m = mwtest.Start(t, after)
+				} else {
+					require.NoError(t, m.Apply(t.Context(), after))
+				}
+				require.Equal(t, "VALUE l 0 1\r\nx\r\nEND\r\n", m.Dial(t).MustDo(t, "get t l\r\n"))
+			})
+		}
+	}
+}
+
 func TestAPoolWithoutARouteBecomesAShadowAndAPoolAgainWhileClientsAreServed(t *testing.T) {
 	for _, writers := range []middleware.Writers{middleware.WritersOne, middleware.WritersSeveral} {
 		t.Run(writers.String(), func(t *testing.T) {
