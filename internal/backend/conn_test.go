@@ -84,19 +84,23 @@ func TestAServerComesBackOnceItAnswersAndTheKeysThatItMissedAreDeleted(t *testin
 	probe(t, s)
 	c := backend.NewConn(s, time.Second)
 	require.Nil(t, c.Connect(t.Context()))
-	c.Out.AddString("set k 0 0 1\r\nx\r\nset other 0 0 1\r\nx\r\n")
+	long := strings.Repeat("k\t", 125) // in base64 it would be too long
+	c.Out.AddString("set k 0 0 1\r\nx\r\nset other 0 0 1\r\nx\r\nset " + long + " 0 0 1\r\nx\r\n")
 	require.Nil(t, c.Flush())
-	for len(c.Unparsed()) < 16 {
+	for len(c.Unparsed()) < 24 {
 		arrived, failure := c.Fill(0, stats.Now()+int64(time.Second))
 		require.Nil(t, failure)
 		require.True(t, arrived)
 	}
 	s.Missed([]byte("k"), assert.AnError)
 	s.Missed([]byte("binary \r\n key"), assert.AnError)
+	s.Missed([]byte(long), assert.AnError)
 	require.Eventually(t, s.Readable, mctest.Patience, mctest.Tick)
-	_, ok := m.Get("k")
-	assert.False(t, ok)
-	_, ok = m.Get("other")
+	for _, key := range []string{"k", long} {
+		_, ok := m.Get(key)
+		assert.False(t, ok)
+	}
+	_, ok := m.Get("other")
 	assert.True(t, ok)
 	s.MissedAll(assert.AnError)
 	require.Eventually(t, s.Readable, mctest.Patience, mctest.Tick)

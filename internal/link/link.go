@@ -134,9 +134,11 @@ func (l *Link) value(w io.Writer, size int64) error {
 	return nil
 }
 
-// Key returns key in the form that a meta command has.
+// Key returns key in the form that a meta command has. A key that would be too long in base64 was stored unencoded,
+// with a classic command, so it has neither blanks nor line feeds.
 func Key(key string) protocol.KeyText {
-	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+	special := key == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r == 0x7f })
+	if special && base64.StdEncoding.EncodedLen(len(key)) <= protocol.DefaultMaxKey {
 		return encoded(key)
 	}
 	return protocol.KeyText{Text: []byte(key)}
