@@ -154,6 +154,10 @@ func (m *Middleware) checkPools(o *Options) error {
 				return fmt.Errorf("%sthe file with the password for the servers cannot change while clients are "+
 					"served, only its contents can; restart mcmw to use another file", p.messagePrefix())
 			}
+			if !shadow && q.name == p.Name && q.records == nil && p.Rejoin != backend.RejoinTrust {
+				return fmt.Errorf("%srejoin cannot change from trust while clients are served, because nothing is "+
+					"on record about the servers; restart mcmw to change it", p.messagePrefix())
+			}
 		}
 		for _, s := range p.Servers {
 			same := func(t *backend.Server) bool { return s.Name == t.Name || s.Addr == t.Addr() }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/backend"
 	"mcmw/internal/marker"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
@@ -451,4 +452,24 @@ func TestAnImpossibleChangeOfPoolsIsRefusedWithTheReason(t *testing.T) {
 	refuses(t, m, o, `pool "b": ack: "quorum" needs two replicas or more`, func(o *middleware.Options) {
 		o.Pools[1].Ack, o.Pools[1].Options.Replicas = replica.AckQuorum, 1
 	})
+}
+
+func TestRejoinChangesByAReloadExceptFromTrustAtTheStart(t *testing.T) {
+	o := newPools(t, middleware.WritersSeveral, 2, 0, "a")
+	with := func(rejoin backend.Rejoin) middleware.Options {
+		next := o
+		next.Pools = slices.Clone(o.Pools)
+		next.Pools[0].Rejoin, next.Pools[0].Ack = rejoin, replica.AckLive
+		return next
+	}
+	trusting := mwtest.Start(t, with(backend.RejoinTrust))
+	for _, rejoin := range []backend.Rejoin{backend.RejoinInvalidate, backend.RejoinFlush} {
+		require.ErrorContains(t, trusting.Apply(context.Background(), with(rejoin)),
+			`pool "a": rejoin cannot change from trust while clients are served`)
+	}
+	m := mwtest.Start(t, with(backend.RejoinInvalidate))
+	for _, rejoin := range []backend.Rejoin{backend.RejoinTrust, backend.RejoinFlush, backend.RejoinInvalidate} {
+		require.NoError(t, m.Apply(context.Background(), with(rejoin)))
+		require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, "set k 0 0 1\r\nx\r\n"))
+	}
 }
