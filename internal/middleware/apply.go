@@ -229,6 +229,7 @@ func (m *Middleware) replace(ctx context.Context, changed ...driven) error {
 	}
 	next := newCore(o, router, m.poolStates, servers, &m.shared)
 	moved := make([]bool, len(next.pools))
+	var cleaning []func()
 	for i, p := range next.pools {
 		old := previous.of(p.poolState)
 		if old == nil {
@@ -241,7 +242,10 @@ func (m *Middleware) replace(ctx context.Context, changed ...driven) error {
 		if p.change == nil {
 			// A migration or a change of routes in phases moves keys from a pool whose placement is settled. It deletes
 			// old values itself.
-			p.inherit(old, successors, differs && !p.options.inPhases(p.step))
+			atOnce := differs && !p.options.inPhases(p.step)
+			if p.inherit(old, successors, atOnce); atOnce {
+				cleaning = append(cleaning, p.cleaning(m.work, backend.Mark{}, p.regains)...)
+			}
 		}
 	}
 	succeed := func() {
@@ -285,6 +289,7 @@ func (m *Middleware) replace(ctx context.Context, changed ...driven) error {
 	}
 	next.makeWorkers(&m.shared, m.appendStats)
 	next.connect(ctx)
+	<-m.clean(cleaning)
 	for _, s := range joined {
 		s.AwaitReadable(ctx, time.Now().Add(o.ConnectTimeout))
 	}

@@ -95,6 +95,9 @@ type former struct {
 	router  *route.Router
 	servers []*backend.Server
 	record  marker.Placement
+	// recorded: it is known from the servers' records alone, because it had ended when this middleware started. Which
+	// keys were written since its end, before the start, is not known.
+	recorded bool
 }
 
 // keepPrevious is the number of previous placements kept. Earlier ones are forgotten.
@@ -203,7 +206,7 @@ func (p *pool) inherit(old *pool, successors map[*backend.Server]*backend.Server
 	if moved {
 		record := old.record()
 		if router, err := record.Router(); err == nil { // it never fails: the record is that of a router
-			previous = append([]former{{router, old.servers, record}}, previous...)
+			previous = append([]former{{router: router, servers: old.servers, record: record}}, previous...)
 		}
 	}
 	p.more = old.more || len(previous) > keepPrevious
@@ -216,8 +219,40 @@ func (p *pool) inherit(old *pool, successors map[*backend.Server]*backend.Server
 			}
 		}
 		if i < keepPrevious {
-			p.previous = append(p.previous, former{f.router, servers, f.record})
+			p.previous = append(p.previous, former{f.router, servers, f.record, f.recorded})
 		}
+	}
+}
+
+// regains returns which keys the server with that number holds by p, and last held by a placement that is known from
+// records alone: it may have old values of them. nil: there are none. It is used when p applies at once.
+func (p *pool) regains(number int) func(key []byte) bool {
+	server, record := p.servers[number], p.record()
+	now, err := record.Router()
+	if err != nil {
+		return nil // it never fails: the record is that of a router
+	}
+	recorded := false
+	for _, f := range p.previous {
+		switch {
+		case !slices.Contains(f.servers, server):
+		case f.recorded:
+			recorded = true
+		case !now.Gains(server.Name, f.router):
+			return nil
+		}
+	}
+	if !recorded {
+		return nil
+	}
+	return func(key []byte) bool {
+		held := func(recorded bool) bool {
+			return slices.ContainsFunc(p.previous, func(f former) bool {
+				return f.recorded == recorded && slices.ContainsFunc(f.router.Replicas(key, nil),
+					func(k int) bool { return f.servers[k] == server })
+			})
+		}
+		return now.Holds(server.Name, key) && held(true) && !held(false)
 	}
 }
 

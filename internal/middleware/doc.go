@@ -209,7 +209,8 @@
 //
 // A middleware that is the only writer, or uses no phases, replaces the placement at once: when a key that has moved is
 // written, the write is noted for its previous holders (backend.Server.LeaveBehind), which delete the key before they
-// may hold it again.
+// may hold it again. Keys that a server has held only by a placement from before the start are deleted there first
+// (regains).
 //
 // # Memory
 //

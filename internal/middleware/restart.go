@@ -184,7 +184,7 @@ func (p *pool) remember(record *marker.Record) {
 			p.more = true
 			break
 		}
-		f := former{router: router, record: old}
+		f := former{router: router, record: old, recorded: true}
 		f.servers = make([]*backend.Server, len(old.Servers))
 		for i, server := range old.Servers {
 			if at := slices.IndexFunc(p.servers, func(s *backend.Server) bool { return s.Name == server.Name }); at >=

@@ -3,6 +3,7 @@ package behaviour_test
 import (
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -157,6 +158,34 @@ func TestAfterARestartNoChangeOfTheServersIsForgotten(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestAChangeBackAfterARestartReadsNothingThatWasWrittenBeforeTheChange(t *testing.T) {
+	keys := numbered(100)
+	servers := mwtest.Servers(mctest.StartMemcacheds(t, 2)...)
+	before := middleware.Options{
+		Listen: []string{"127.0.0.1:0"}, Servers: servers, Placement: route.Options{Replicas: 1},
+		Writers: middleware.WritersOne,
+	}
+	after := before
+	after.Servers = slices.Clone(servers)
+	after.Servers[1].Weight = 4
+	m := mwtest.Start(t, before)
+	store(t, m.Addr(), keys, "old")
+	require.NoError(t, m.Apply(t.Context(), after))
+	store(t, m.Addr(), keys, "new")
+	require.NoError(t, m.Stop())
+	m = mwtest.Start(t, after)
+	require.NoError(t, m.Apply(t.Context(), before))
+	found := reads(t, m.Dial(t), keys, 1)
+	require.Zero(t, found["old"], found)
+	require.NotZero(t, found["new"], "keys that did not move are still served")
+
+	store(t, m.Addr(), keys, "last")
+	require.NoError(t, m.Apply(t.Context(), after))
+	require.NoError(t, m.Apply(t.Context(), before))
+	require.Equal(t, map[string]int{"last": len(keys)}, reads(t, m.Dial(t), keys, 1),
+		"within one run it is known which keys were written")
 }
 
 func TestTheFirstStartFlushesNothing(t *testing.T) {
