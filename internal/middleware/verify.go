@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/route"
 	"mcmw/internal/stats"
 	"mcmw/internal/sweep"
 )
@@ -73,14 +75,30 @@ func (o *PoolOptions) toAsk(a access, changes *atomic.Uint32, log *slog.Logger) 
 	return servers
 }
 
-// Lacking returns the names of the servers of o that do not answer, or do not say that they hold all their keys.
+// Lacking returns the names of the servers of o that do not answer, or do not say that they hold all their keys. Those of
+// pools with one replica are left out, since no other server has their keys. It fails if no server is ever refilled.
 func Lacking(ctx context.Context, o Options) (names []string, err error) {
 	o = o.withDefaults()
+	router, err := o.route()
+	if err != nil {
+		return nil, err
+	}
 	access, err := o.access()
 	if err != nil {
 		return nil, err
 	}
+	single := func(pool *route.Group) bool { return pool.N() == 1 }
+	pools := router.Pools()
+	switch {
+	case o.RefillRate == 0:
+		return nil, errors.New("no server is refilled, because refill-rate is 0")
+	case !slices.ContainsFunc(pools, func(p *route.Group) bool { return !single(p) }):
+		return nil, errors.New("no server is refilled, because each key is on one server; expected replicas above 1")
+	}
 	for i := range o.Pools {
+		if single(pools[i]) {
+			continue
+		}
 		f := sweep.Refiller{Servers: o.Pools[i].toAsk(access, new(atomic.Uint32), o.Log)}
 		for s, full := range f.Look(ctx) {
 			if full != sweep.FullYes {
