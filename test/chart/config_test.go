@@ -227,6 +227,8 @@ func TestThePodsZoneIsItsLabelOrTheOneGiven(t *testing.T) {
 	require.Equal(t, "metadata.labels['topology.kubernetes.io/zone']",
 		zone("config.read=nearest").ValueFrom.FieldRef.FieldPath)
 	require.Equal(t, &corev1.EnvVar{Name: "MCMW_ZONE", Value: "east"}, zone("config.read=nearest,config.zone=east"))
+	require.NotNil(t, zone("memcached.enabled=false,config.pools.a.servers={a},config.pools.a.read=nearest,"+
+		"config.routes[0].default=a"))
 	require.Nil(t, zone("config.read=primary"))
 }
 

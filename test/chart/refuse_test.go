@@ -102,7 +102,8 @@ func TestInvalidValuesAreRefusedWithTheirKey(t *testing.T) {
 			"resources.requests.cpu, which is not set",
 		"metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true": "every pod would be scraped " +
 			"twice",
-		"updateStrategy.maxSurge=0": "no pod could ever be replaced",
+		"updateStrategy.maxSurge=0":                      "no pod could ever be replaced",
+		"kind=DaemonSet,updateStrategy.maxUnavailable=1": "expected one of them to be 0",
 		"tls.clientCA=true": "tls.clientCA is true and " +
 			"tls.secretName is empty",
 		"serverTLS.enabled=true": "memcached.tls.secretName and " +

@@ -40,6 +40,7 @@
   (list (and $v.autoscaling.enabled $v.autoscaling.targetCPUUtilization (not (dig "requests" "cpu" "" $v.resources))) "autoscaling.targetCPUUtilization is relative to resources.requests.cpu, which is not set")
   (list (and $v.metrics.serviceMonitor.enabled $v.metrics.podMonitor.enabled) "metrics.serviceMonitor.enabled and metrics.podMonitor.enabled are both true: every pod would be scraped twice; expected only one of them")
   (list (and (eq (int $v.updateStrategy.maxUnavailable) 0) (eq (int $v.updateStrategy.maxSurge) 0)) "updateStrategy.maxUnavailable and updateStrategy.maxSurge are both 0: no pod could ever be replaced")
+  (list (and (eq $v.kind "DaemonSet") (gt (int $v.updateStrategy.maxUnavailable) 0) (gt (int $v.updateStrategy.maxSurge) 0)) "kind is DaemonSet, and updateStrategy.maxUnavailable and updateStrategy.maxSurge are both above 0, which Kubernetes refuses for DaemonSets: expected one of them to be 0")
   (list (and $v.tls.clientCA (not $v.tls.secretName)) "tls.clientCA is true and tls.secretName is empty: expected the Secret that has ca.crt")
   (list (and $v.serverTLS.clientCertificate (not $v.serverTLS.secretName)) "serverTLS.clientCertificate is true and serverTLS.secretName is empty: expected the Secret that has tls.crt and tls.key")
   (list (and $v.serverTLS.enabled (gt (len $chart) 1) (not $v.serverTLS.name)) "serverTLS.enabled is true, serverTLS.name is empty, and the servers of several pools have different names: expected one name that all their certificates are valid for") -}}

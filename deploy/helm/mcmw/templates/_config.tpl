@@ -69,7 +69,9 @@ them, because it must change together with the pod's grace period. */ -}}
 {{- end -}}
 {{- end -}}
 {{- if .Values.serverAuth.secretName -}}{{- $_ := set $env "MCMW_SERVER_AUTH_FILE" (dict "value" "/etc/mcmw/server-auth/user") -}}{{- end -}}
-{{- if eq (get .Values.config "read" | default "") "nearest" -}}
+{{- $reads := list (get .Values.config "read") -}}
+{{- range get .Values.config "pools" | default dict -}}{{- $reads = append $reads (get (. | default dict) "read") -}}{{- end -}}
+{{- if has "nearest" $reads -}}
 {{- $_ := set $env "MCMW_ZONE" (dict "valueFrom" (dict "fieldRef" (dict "fieldPath" "metadata.labels['topology.kubernetes.io/zone']"))) -}}
 {{- end -}}
 {{- $live := splitList " " (include "mcmw.liveOptions" .) -}}
