@@ -219,8 +219,6 @@ func (r *Records) lookAt(s *Server, c *copyOf, l *link.Link) (again bool, err er
 			r.forget(s) // it has lost the other records with the marks
 		}
 		r.mu.Unlock()
-	} else if put {
-		r.watches(c, func(w *watched) { w.blank = false })
 	}
 	return again, err
 }
