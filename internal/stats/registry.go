@@ -97,7 +97,7 @@ type Registry struct {
 	mu      sync.RWMutex
 	options Options
 	workers []*Worker
-	// removed are servers that have been removed, with their names and counts, the earliest first.
+	// removed are servers that have been removed, with their names and counts, the earliest first. Snapshots share it.
 	removed []ServerSnapshot
 }
 
@@ -113,7 +113,7 @@ func New(o Options) *Registry {
 func (r *Registry) Change(o Options) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known, continued := append(r.removed, r.counted().Servers...), make([]serverRecord, len(o.Servers))
+	known, continued := slices.Concat(r.removed, r.counted().Servers), make([]serverRecord, len(o.Servers))
 	for i, name := range o.Servers {
 		if k := slices.IndexFunc(known, func(s ServerSnapshot) bool { return s.Name == name }); k >= 0 {
 			continued[i] = serverRecord{known[k].ServerCounts, known[k].Times}

@@ -320,6 +320,7 @@ func TestChangingServersAndWorkersLosesNoCount(t *testing.T) {
 
 	r.Change(Options{Servers: []string{"c", "b"}, Workers: 1, Recorders: 3})
 	require.Equal(t, map[string]uint64{"c": 0, "b": 1}, counts())
+	without := r.Snapshot()
 	record(2, 1)
 	record(2, 0)
 	s := r.Snapshot()
@@ -333,6 +334,7 @@ func TestChangingServersAndWorkersLosesNoCount(t *testing.T) {
 	require.Equal(t, map[string]uint64{"a": 1, "c": 1}, counts(), "a continues its previous counts")
 	record(3, 0)
 	require.Equal(t, map[string]uint64{"a": 2, "c": 1}, counts())
+	require.EqualValues(t, 1, r.Snapshot().Sub(without).Servers[0].Times.Count(), "a was away when the window began")
 
 	for i := range keepRemoved + 1 {
 		r.Change(Options{Servers: []string{fmt.Sprint(i)}})

@@ -21,6 +21,7 @@ type Snapshot struct {
 	Response [NumClasses]Histogram
 	Stages   [NumStages]Histogram
 	Servers  []ServerSnapshot // those of shadows come last
+	removed  []ServerSnapshot // those that had been removed, whose counts go on if they are added again
 	Gutters  []GutterSnapshot
 	// Counters are the counters that stages have created, sorted by name.
 	Counters []CounterValue
@@ -89,7 +90,7 @@ func (r *Registry) Snapshot() *Snapshot {
 	defer r.mu.RUnlock()
 	now := Now()
 	s := r.counted()
-	s.At, s.Uptime = now, now-r.start
+	s.At, s.Uptime, s.removed = now, now-r.start, r.removed
 	s.BusyTime = r.busy.of(s.BusyTime)
 	s.Workers, s.Depth, s.Processors = r.options.Workers, r.options.Depth, runtime.GOMAXPROCS(0)
 	s.ProcessorTime = processorTime()
@@ -206,7 +207,7 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 	for i := range d.Stages {
 		d.Stages[i] = s.Stages[i].Sub(&prev.Stages[i])
 	}
-	d.Servers = since(s.Servers, prev.Servers, func(now, before *ServerSnapshot) bool {
+	d.Servers = since(s.Servers, slices.Concat(prev.Servers, prev.removed), func(now, before *ServerSnapshot) bool {
 		return now.Name == before.Name
 	}, func(now, before *ServerSnapshot) {
 		now.Times = now.Times.Sub(&before.Times)
