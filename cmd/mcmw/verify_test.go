@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -71,4 +73,16 @@ func TestVerifyReplicasAcceptsTheOptionsOfServe(t *testing.T) {
 		require.Equal(t, exitUsage, code, flags)
 		require.Contains(t, stderr, want, flags)
 	}
+}
+
+func TestVerifyReplicasCountsTheServersOfAllPools(t *testing.T) {
+	servers := mctest.StartNewMemcacheds(t, 5)
+	file := filepath.Join(t.TempDir(), "mcmw.yaml")
+	text := fmt.Sprintf("pools:\n  a: {servers: [%q, %q, %q]}\n  b: {servers: [%q, %q]}\n"+
+		"routes: [{prefix: x, pool: a}, {default: b}]\n", servers[0].Addr(), servers[1].Addr(), servers[2].Addr(),
+		servers[3].Addr(), servers[4].Addr())
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	code, stdout, stderr := execute(t, "verify-replicas", "--config", file)
+	require.Equal(t, exitOK, code, stderr)
+	require.Regexp(t, `^all replicas agree: 0 copies on 5 servers, compared in .*s\n$`, stdout)
 }

@@ -60,7 +60,7 @@ func Verify(ctx context.Context, o Options, v Verification) (sweep.Progress, err
 		if err != nil {
 			return p, err
 		}
-		p.Keys, p.Differ = p.Keys+all.Keys, p.Differ+all.Differ
+		p.Keys, p.Differ, p.Of = p.Keys+all.Keys, p.Differ+all.Differ, p.Of+all.Of
 		all = p
 	}
 	return all, nil
