@@ -152,7 +152,7 @@ lab-quick: ## run an experiment with two factors on this machine, check it and w
 # The report whose experiments lab-paper runs: kuechler, pungas, ribeiro or cetin.
 PAPER ?= kuechler
 
-lab-paper: ## run short forms of the 2018 report's experiments on emulated machines and compare them with the report (as root; about 40 minutes; continues after an interruption)
+lab-paper: ## run short forms of the 2018 report's experiments on emulated machines and compare them with the report (as root; under 40 minutes; continues after an interruption)
 	@.ci/deps memcached
 	@$(MAKE) --no-print-directory build
 	@status=0; \

@@ -75,8 +75,8 @@ func (o *PoolOptions) toAsk(a access, changes *atomic.Uint32, log *slog.Logger) 
 	return servers
 }
 
-// Lacking returns the names of the servers of o that do not answer, or do not say that they hold all their keys. Those of
-// pools with one replica are left out, since no other server has their keys. It fails if no server is ever refilled.
+// Lacking returns the names of the servers of o that do not answer, or do not say that they hold all their keys. Those
+// of pools with one replica are left out, since no other server has their keys. It fails if no server is ever refilled.
 func Lacking(ctx context.Context, o Options) (names []string, err error) {
 	o = o.withDefaults()
 	router, err := o.route()
