@@ -279,40 +279,34 @@ func TestAPoolThatAReloadAddsIsComparedAndRefilled(t *testing.T) {
 	await(marker.RefilledKey)
 }
 
-func TestARestartWithOtherRoutesReadsNothingThatAPoolHeldBefore(t *testing.T) {
-	o := newPools(t, middleware.WritersOne, 2, 0, "a", "b")
-	elsewhere := route.Routes{Prefixes: []route.Prefix{{Prefix: "x", Pool: "b"}}, Default: "a"}
-	for i, routes := range []route.Routes{{Default: "a"}, elsewhere, {Default: "a"}} {
-		o.Routes = routes
-		m := mwtest.Start(t, o)
-		c := m.Dial(t)
-		require.Equal(t, "END\r\n", c.MustDo(t, "get x\r\n"), "start %d", i)
-		if i > 0 {
-			require.Equal(t, "VALUE y 0 1\r\n0\r\nEND\r\n", c.MustDo(t, "get y\r\n"), "y has not moved")
-		}
-		for _, key := range []string{"x", "y"} {
-			require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set %s 0 0 1\r\n0\r\n", key)))
-		}
-		require.NoError(t, m.Stop())
+func TestAPoolWhoseKeysReturnReadsNothingThatItHeldBefore(t *testing.T) {
+	elsewhere := []route.Prefix{{Prefix: "x", Pool: "b"}}
+	routes := func(o middleware.Options) []middleware.Options {
+		other := o
+		other.Routes.Prefixes = elsewhere
+		return []middleware.Options{o, other, o}
 	}
-}
-
-func TestAPoolThatIsRemovedAndReturnsReadsNothingThatItHeldBefore(t *testing.T) {
+	removed := func(both middleware.Options) []middleware.Options {
+		alone := both
+		alone.Pools = both.Pools[:1:1]
+		both.Routes.Prefixes = elsewhere
+		return []middleware.Options{both, alone, both}
+	}
 	for name, how := range map[string]struct {
+		of      func(middleware.Options) []middleware.Options
 		writers middleware.Writers
 		restart bool
 	}{
-		"by reloads": {middleware.WritersOne, false}, "by restarts": {middleware.WritersOne, true},
-		"by restarts, with several writers": {middleware.WritersSeveral, true},
+		"other routes, by restarts":                           {routes, middleware.WritersOne, true},
+		"its pool removed, by reloads":                        {removed, middleware.WritersOne, false},
+		"its pool removed, by restarts":                       {removed, middleware.WritersOne, true},
+		"its pool removed, by restarts, with several writers": {removed, middleware.WritersSeveral, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			both := newPools(t, how.writers, 2, 0, "a", "b")
-			alone := both
-			alone.Pools = both.Pools[:1:1]
-			both.Routes.Prefixes = []route.Prefix{{Prefix: "x", Pool: "b"}}
-			m := mwtest.Start(t, both)
-			for i, o := range []middleware.Options{both, alone, both} {
+			all := how.of(newPools(t, how.writers, 2, 0, "a", "b"))
+			m := mwtest.Start(t, all[0])
+			for i, o := range all {
 				switch {
 				case !how.restart:
 					require.NoError(t, m.Apply(context.Background(), o))
