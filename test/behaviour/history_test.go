@@ -32,7 +32,7 @@ type scene struct {
 	// stops: a middleware stops for a while, and the clients that use all of them wait for it.
 	stops  bool
 	shares bool // the load has shared keys
-	// fails: no write succeeds while a server is down.
+	// fails: requests may fail while a server is down, and count as going on.
 	fails bool
 }
 

@@ -173,6 +173,19 @@ func TestARestartOfAllServersInTurnKeepsTheKeysUnderLoad(t *testing.T) {
 	}
 }
 
+// keepOnAll stores the keys until each of servers has all of them: with acks of live servers one that did not answer in
+// time, which happens on a busy machine, lacks keys although their sets succeeded.
+func (s *scene) keepOnAll(t *testing.T, servers []*mctest.Server) {
+	t.Helper()
+	poll(t, "the servers do not have all keys", func() bool {
+		keep(t, s.fleet[0].Dial(t))
+		return !slices.ContainsFunc(servers, func(server *mctest.Server) bool {
+			awaitRefilled(t, server, s.fleet)
+			return hits(t, mctest.MustDial(t, server.Addr())) < keptKeys
+		})
+	})
+}
+
 // restartKeepsKeys restarts server s, and reports whether all kept keys are found after it was refilled from others.
 // They are not if a middleware was without a processor for so long that it flushed all servers.
 func restartKeepsKeys(t *testing.T, scene *scene, s *mctest.Server, others []*mctest.Server) bool {
@@ -199,19 +212,18 @@ func restartAllInTurn(t *testing.T, n, instances int, writers middleware.Writers
 	o := liveOptions()
 	o.Writers, o.RefillRate, o.Timeout = writers, 1_000_000, time.Second
 	scene := stage(t, instances, o, servers)
-	keep(t, scene.fleet[0].Dial(t))
+	// One of two servers counts for a while only, if the machine is so busy that leases lapse.
+	scene.fails = true
 	var deleted atomic.Int64
 	scene.legal(t, loadOf(t), func() {
 		stop := make(chan struct{})
 		wait := deleter(t, scene.fleet, 4, stop, &deleted)
-		for _, s := range servers {
-			awaitRefilled(t, s, scene.fleet)
-		}
 		for i, s := range servers {
 			others := slices.Concat(servers[:i], servers[i+1:])
+			scene.keepOnAll(t, servers)
 			for flushed := 0; !restartKeepsKeys(t, scene, s, others); flushed++ {
 				require.Less(t, flushed, 3, "the other servers are flushed with each restart")
-				keep(t, scene.fleet[0].Dial(t))
+				scene.keepOnAll(t, servers)
 			}
 		}
 		close(stop)
