@@ -2,9 +2,9 @@ package behaviour_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"runtime"
 	"strconv"
@@ -138,18 +138,20 @@ func checkAllocations(t *testing.T, m *mwtest.MW, load warmLoad) {
 		connections = 4
 		// mostPer bounds the allocations per request of the runtime, the collector and the pools that it empties.
 		mostPer = 0.01
-		// once bounds the allocations that do not depend on the number of requests: pages of histograms, for the first
-		// response time in a range.
+		// once bounds the allocations that do not depend on the number of requests: of what is done by time, and pages
+		// of histograms, for the first response time in a range.
 		once = 200
+		// rounds are measured at most. What a request allocates, it allocates in each of them; what a busy machine
+		// causes is absent from one.
+		rounds = 5
 	)
-	measured := 6000 // requests
+	measured := 6000 // requests in a round
 	if mctest.Long() {
 		measured = 100_000
 	}
 	each := measured / load.requests / connections
-	warm, done := make(chan error, connections), make(chan error, connections)
-	begin := make(chan struct{})
-	for i := range connections {
+	exchange := make([]func(n int) error, connections)
+	for i := range exchange {
 		key := fmt.Sprintf("%d-key", i)
 		if load.sameKey {
 			key = "key"
@@ -164,30 +166,23 @@ func checkAllocations(t *testing.T, m *mwtest.MW, load warmLoad) {
 		}
 		request, want := []byte(load.request(key)), []byte(load.want(key))
 		scratch := make([]byte, len(want))
-		require.NoError(t, c.Conn.SetDeadline(time.Now().Add(2*time.Minute)))
-		go func() {
-			warm <- exchangeLoop(c.Conn, request, want, scratch, each/2)
-			<-begin
-			done <- exchangeLoop(c.Conn, request, want, scratch, each)
-		}()
+		require.NoError(t, c.Conn.SetDeadline(time.Now().Add(mctest.Patience)))
+		exchange[i] = func(n int) error { return exchangeLoop(c.Conn, request, want, scratch, n) }
 	}
-	for range connections {
-		require.NoError(t, <-warm)
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	close(begin)
-	var failed error
-	for range connections {
-		failed = errors.Join(failed, <-done)
-	}
-	runtime.ReadMemStats(&after)
-	require.NoError(t, failed)
+	inParallel(t, connections, func(i int) error { return exchange[i](each / 2) })
 	requests := float64(each * load.requests * connections)
-	made := float64(after.Mallocs - before.Mallocs)
-	t.Logf("%.0f allocations, %.5f and %.1f bytes per request", made, made/requests,
-		float64(after.TotalAlloc-before.TotalAlloc)/requests)
-	require.Less(t, made, requests*mostPer+once)
+	least := math.Inf(1)
+	for round := 0; round < rounds && least >= requests*mostPer+once; round++ {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		inParallel(t, connections, func(i int) error { return exchange[i](each) })
+		runtime.ReadMemStats(&after)
+		made := float64(after.Mallocs - before.Mallocs)
+		t.Logf("%.0f allocations, %.5f and %.1f bytes per request", made, made/requests,
+			float64(after.TotalAlloc-before.TotalAlloc)/requests)
+		least = min(least, made)
+	}
+	require.Less(t, least, requests*mostPer+once)
 }
 
 func TestAnIdleConnectionCostsLittle(t *testing.T) {
