@@ -102,7 +102,8 @@ func (m *Middleware) accept(ctx context.Context, o *Options) (s shift, err error
 		return s, errors.New("TLS and authentication cannot change while clients are served, only the contents of " +
 			"their files can; restart mcmw to change them")
 	}
-	return s, cmp.Or(m.checkPools(o), m.checkSameStrips(s.router), m.checkRoutes(o, s), m.checkMigrations(ctx, o))
+	return s, cmp.Or(m.checkPools(o), m.checkSameStrips(s.router), m.checkRoutes(o, s), m.checkMigrations(ctx, o),
+		m.checkCopying(o))
 }
 
 // poolStatesFor returns the states of o's pools: the existing state of the pool with that name, or a new one. applying

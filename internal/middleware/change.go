@@ -200,6 +200,21 @@ func (m *Middleware) wants(t *poolState, o *PoolOptions) (changed bool) {
 	return true
 }
 
+// checkCopying returns a NotYet if o ends at once a change for which values are copied, or does not have its pool any
+// more: a copy that is not confirmed yet is correct only until the next phase. applying is held.
+func (m *Middleware) checkCopying(o *Options) error {
+	for i, t := range m.poolStates {
+		at := o.number(t.name)
+		if c := t.change; c != nil && (c.phase == route.Copy || c.phase == route.HandOver) &&
+			(at < 0 || !o.Pools[at].inPhases(o.ChangeStep)) {
+			return NotYet{fmt.Errorf("%svalues are still copied to their new servers (phase %s); writers one, "+
+				"change-step 0 or the removal of the pool can be applied when that has ended",
+				m.options.Pools[i].messagePrefix(), c.phase)}
+		}
+	}
+	return nil
+}
+
 // prepare gives way, or waits, if others change to a different list: if two middlewares see each other, the one that is
 // about to read by its list gives way.
 func (c *change) prepare(ctx context.Context, m *Middleware, phase route.Phase, seen sightings) route.Phase {

@@ -93,3 +93,36 @@ func TestKeysThatMoveKeepTheirValuesWhileServersJoinAndLeave(t *testing.T) {
 		}
 	}
 }
+
+// Without phases only the new server of a key is written: a copy could be added there after the key was deleted.
+func TestAChangeOfServersDoesNotEndAtOnceWhileValuesAreCopied(t *testing.T) {
+	for name, atOnce := range map[string]func(o *middleware.Options){
+		"one writer": func(o *middleware.Options) { o.Writers = middleware.WritersOne },
+		"no phases":  func(o *middleware.Options) { o.ChangeStep = 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
+			o := middleware.Options{
+				Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], ChangeStep: time.Hour, RefillRate: 1_000_000,
+				Placement: route.Options{Replicas: 1, Read: route.ReadPrimary},
+			}
+			m := mwtest.Start(t, o)
+			keepMoved(t, m.Dial(t))
+			o.Servers = servers
+			require.NoError(t, m.Apply(context.Background(), o))
+			next := o
+			atOnce(&next)
+			for _, phase := range []string{"copy", "hand-over"} {
+				m.EndPhase()
+				require.Equal(t, phase, m.Phase())
+				require.ErrorAs(t, m.Apply(context.Background(), next), new(middleware.NotYet))
+			}
+			m.EndPhase()
+			require.Equal(t, "read-new", m.Phase())
+			require.NoError(t, m.Apply(context.Background(), next))
+			require.Equal(t, "settled", m.Phase())
+			require.Equal(t, movedKeys, movedHits(t, m.Dial(t)))
+		})
+	}
+}
