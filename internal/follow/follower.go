@@ -101,9 +101,9 @@ func (f *Follower) What() string { return f.options.Load().What }
 
 func (f *Follower) copies() bool { return f.What() == All }
 
-// Place sets the servers: those of router, which server makes. What was owed to servers that leave is owed to those
+// Place sets the servers: those of router, with the options o. What was owed to servers that leave is owed to those
 // that hold the keys now.
-func (f *Follower) Place(router *route.Router, server func(s route.Server) *backend.Server) {
+func (f *Follower) Place(router *route.Router, o backend.Options) {
 	f.placing.Lock()
 	defer f.placing.Unlock()
 	left := slices.Clone(f.targets)
@@ -111,11 +111,12 @@ func (f *Follower) Place(router *route.Router, server func(s route.Server) *back
 	for _, s := range router.Servers() {
 		at := slices.IndexFunc(left, func(t *target) bool { return t.server.Name == s.Name && t.addr == s.Addr })
 		if at >= 0 {
+			left[at].server.Tune(o)
 			f.targets = append(f.targets, left[at])
 			left = slices.Delete(left, at, at+1)
 			continue
 		}
-		f.targets = append(f.targets, &target{server(s), s.Addr, NewLedger(f.options.Load().Memory), nil})
+		f.targets = append(f.targets, &target{backend.NewServer(s, o), s.Addr, NewLedger(f.options.Load().Memory), nil})
 	}
 	f.router = router
 	now := time.Now()

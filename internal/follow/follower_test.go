@@ -14,6 +14,17 @@ import (
 	"mcmw/internal/stats"
 )
 
+// placed returns a router for the servers with these names, of which one holds a key.
+func placed(t *testing.T, names ...string) *route.Router {
+	var servers []route.Server
+	for _, name := range names {
+		servers = append(servers, route.Server{Name: name, Addr: "127.0.0.1:1"})
+	}
+	router, err := route.New(servers, route.Options{Replicas: 1})
+	require.NoError(t, err)
+	return router
+}
+
 func TestAWriteIsOwedAsItsEffectAndWhatIsDeliveredSay(t *testing.T) {
 	const none, deleted, copied = "", "delete", "copy"
 	for _, tc := range []struct {
@@ -34,11 +45,9 @@ func TestAWriteIsOwedAsItsEffectAndWhatIsDeliveredSay(t *testing.T) {
 	} {
 		for what, want := range map[string]string{All: tc.all, Deletes: tc.deletes, Purges: tc.purges} {
 			f := New(Options{What: what, Memory: 1 << 20}, nil, slog.New(slog.DiscardHandler))
-			router, err := route.New([]route.Server{{Name: "a", Addr: "127.0.0.1:1"}}, route.Options{})
-			require.NoError(t, err)
-			f.Place(router, func(s route.Server) *backend.Server { return backend.NewServer(s, backend.Options{}) })
+			f.Place(placed(t, "a"), backend.Options{})
 			l, r := protocol.Limits{}.WithDefaults(), protocol.Request{}
-			_, _, err = l.Decode([]byte(tc.text), &r)
+			_, _, err := l.Decode([]byte(tc.text), &r)
 			require.NoError(t, err)
 			f.Wrote(&r, []byte("k"), tc.result, request.Order{})
 			got := none

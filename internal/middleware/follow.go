@@ -92,10 +92,8 @@ func (f *follower) change(_ context.Context, m *Middleware, o *Options, w recipi
 		return err
 	}
 	f.Change(wanted.options())
-	f.Place(router, func(s route.Server) *backend.Server {
-		return backend.NewServer(s, backend.Options{
-			ServerOptions: wanted.To.ServerOptions, Changes: &m.changes, Access: m.access.to(&wanted.To), Log: o.Log,
-		})
+	f.Place(router, backend.Options{
+		ServerOptions: wanted.To.ServerOptions, Changes: &m.changes, Access: m.access.to(&wanted.To), Log: o.Log,
 	})
 	return nil
 }

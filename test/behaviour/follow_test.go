@@ -256,3 +256,21 @@ func TestAFollowingPoolIsAddedAndRemovedUnderLoad(t *testing.T) {
 	assert.Equal(t, "1", value)
 	assert.Empty(t, m.Stats().Snapshot().Follows)
 }
+
+func TestAReloadAppliesToTheServersOfAFollowingPoolThatStay(t *testing.T) {
+	file := passwordFile(t, "mcmw:secret\n")
+	main := mctest.StartMemcacheds(t, 1)
+	options := followed(follow.Options{}, main, []*mctest.Server{mctest.StartMemcached(t, "-Y", file)})
+	options.Listen = []string{"127.0.0.1:0"}
+	m := mwtest.Start(t, options)
+	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, "set k 0 0 1\r\n1\r\n"))
+	require.Equal(t, 1, follower(m).Debts)
+	next := options
+	next.EachPool(func(p *middleware.PoolOptions) {
+		if p.Name == "other" {
+			p.ServerAuthFile = file
+		}
+	})
+	require.NoError(t, m.Apply(context.Background(), next))
+	awaitFollower(t, m, paid)
+}
