@@ -101,40 +101,43 @@ func (f *Follower) What() string { return f.options.Load().What }
 
 func (f *Follower) copies() bool { return f.What() == All }
 
-// Place sets the servers: those of router, with the options o. What was owed to servers that leave is owed to those
-// that hold the keys now.
+// Place sets the servers: those of router, with the options o. A server that gets keys is owed what those are owed that
+// held these keys.
 func (f *Follower) Place(router *route.Router, o backend.Options) {
 	f.placing.Lock()
 	defer f.placing.Unlock()
-	left := slices.Clone(f.targets)
-	f.targets = nil
+	previous, before := f.targets, f.router
+	f.targets, f.router = nil, router
 	for _, s := range router.Servers() {
-		at := slices.IndexFunc(left, func(t *target) bool { return t.server.Name == s.Name && t.addr == s.Addr })
-		if at >= 0 {
-			left[at].server.Tune(o)
-			f.targets = append(f.targets, left[at])
-			left = slices.Delete(left, at, at+1)
+		same := func(t *target) bool { return t.server.Name == s.Name && t.addr == s.Addr }
+		if at := slices.IndexFunc(previous, same); at >= 0 {
+			previous[at].server.Tune(o)
+			f.targets = append(f.targets, previous[at])
 			continue
 		}
 		f.targets = append(f.targets, &target{backend.NewServer(s, o), s.Addr, NewLedger(f.options.Load().Memory), nil})
 	}
-	f.router = router
 	now := time.Now()
-	for _, t := range left {
+	gains := func(t *target) bool {
+		return !slices.Contains(previous, t) || router.Gains(t.server.Name, before)
+	}
+	for _, t := range previous {
+		for to := range f.targets {
+			if t != f.targets[to] && gains(f.targets[to]) {
+				t.ledger.Hand(f.targets[to].ledger, now, func(key []byte) bool {
+					return slices.Contains(router.Replicas(key, nil), to)
+				})
+			}
+		}
+		if slices.Contains(f.targets, t) {
+			continue
+		}
 		if t.stop != nil {
 			t.stop()
 		}
 		state := t.ledger.State(now)
 		f.gone.Delivered, f.gone.Deletes = f.gone.Delivered+state.Delivered, f.gone.Deletes+state.Deletes
 		f.gone.Dropped += state.Dropped
-		for _, d := range t.ledger.all() {
-			f.owe([]byte(d.Key), d.Copy, now)
-		}
-		if !state.Doubt.IsZero() {
-			for _, other := range f.targets {
-				other.ledger.Doubt(state.Doubt, now)
-			}
-		}
 	}
 	f.start()
 }

@@ -1,8 +1,10 @@
 package follow
 
 import (
+	"fmt"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -56,5 +58,43 @@ func TestAWriteIsOwedAsItsEffectAndWhatIsDeliveredSay(t *testing.T) {
 			}
 			assert.Equal(t, want, got, "%q, answered with %v, where %s is delivered", tc.text, tc.result, what)
 		}
+	}
+}
+
+func TestAServerThatGetsKeysIsOwedWhatTheirHoldersAre(t *testing.T) {
+	for name, after := range map[string][]string{
+		"one joins": {"a", "b", "c"}, "one leaves": {"a"}, "one is replaced": {"a", "c"}, "nothing changes": {"a", "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := New(Options{What: All, Memory: 1 << 20}, nil, slog.New(slog.DiscardHandler))
+			f.Place(placed(t, "a", "b"), backend.Options{})
+			for i := range 100 {
+				f.owe(fmt.Appendf(nil, "key-%d", i), true, time.Now())
+			}
+			due, since := time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
+			b := f.targets[1].ledger
+			b.Flush(due)
+			b.Doubt(since, time.Now())
+			router := placed(t, after...)
+			f.Place(router, backend.Options{})
+			owed := make([]map[string]bool, len(after))
+			for i, target := range f.targets {
+				owed[i] = map[string]bool{}
+				for _, d := range target.ledger.all() {
+					owed[i][d.Key] = d.Copy
+				}
+				if len(after) > 1 && after[1] == "b" && i == 0 { // it gets no keys
+					assert.Zero(t, target.ledger.flush)
+					assert.Zero(t, target.ledger.doubt)
+					continue
+				}
+				assert.Equal(t, due, target.ledger.flush.due, after[i])
+				assert.Equal(t, since, target.ledger.doubt.since, after[i])
+			}
+			for i := range 100 {
+				key := fmt.Sprintf("key-%d", i)
+				assert.True(t, owed[router.Primary([]byte(key))][key], key)
+			}
+		})
 	}
 }

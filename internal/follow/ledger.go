@@ -244,6 +244,24 @@ func (l *Ledger) all() (debts []Debt) {
 	return debts
 }
 
+// Hand adds to another ledger what is owed of the keys that its server holds: debts, a flush, and the doubt.
+func (l *Ledger) Hand(to *Ledger, now time.Time, holds func(key []byte) bool) {
+	for _, d := range l.all() {
+		if holds([]byte(d.Key)) {
+			to.Owe([]byte(d.Key), d.Copy, now)
+		}
+	}
+	l.mu.Lock()
+	flush, doubt := l.flush, l.doubt.since
+	l.mu.Unlock()
+	if flush.number > 0 {
+		to.Flush(flush.due)
+	}
+	if !doubt.IsZero() {
+		to.Doubt(doubt, now)
+	}
+}
+
 // Flushed says that the server was flushed.
 func (l *Ledger) Flushed(f Flushes) {
 	l.mu.Lock()
