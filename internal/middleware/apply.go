@@ -39,7 +39,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := m.access.readLogins(o.Pools, o.Log); err != nil {
+	if err := m.access.readLogins(o.all(), o.Log); err != nil {
 		return err
 	}
 	removed, err := m.applyRecipients(ctx, &o)
@@ -74,10 +74,11 @@ func (m *Middleware) Check(ctx context.Context, o Options) error {
 		return err
 	}
 	files := access{logins: maps.Clone(m.access.logins)}
-	if err := files.readLogins(o.Pools, o.Log); err != nil {
+	if err := files.readLogins(o.all(), o.Log); err != nil {
 		return err
 	}
-	return m.checkRecipients(ctx, &o)
+	_, err := m.recipientsFor(ctx, &o)
+	return err
 }
 
 // accept completes o, and returns what it moves, or an error if it cannot be applied while clients are served, or not

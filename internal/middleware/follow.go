@@ -85,9 +85,6 @@ func (f *follower) check(_ context.Context, _ *Options, w recipientOptions) erro
 func (f *follower) change(_ context.Context, m *Middleware, o *Options, w recipientOptions) error {
 	wanted := w.(*FollowOptions)
 	router, err := wanted.router()
-	if err == nil {
-		err = m.access.readLogins([]PoolOptions{wanted.To}, o.Log)
-	}
 	if err != nil {
 		return err
 	}

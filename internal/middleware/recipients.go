@@ -78,39 +78,32 @@ func (o *Options) ExplainRecipients(of, key string, show func(kind, text string)
 
 var errRemoved = errors.New("the options have no such recipient any more")
 
-// recipientsFor returns the recipients of o: the existing one with these ties, or a new one. applying is held.
-func (m *Middleware) recipientsFor(o *Options) (all []*recipient, err error) {
+// recipientsFor returns the recipients of o: the existing one with these ties, or a new one. It returns an error if one
+// of them refuses o, and changes nothing. applying is held.
+func (m *Middleware) recipientsFor(ctx context.Context, o *Options) (all []*recipient, err error) {
 	for _, wanted := range o.recipients() {
 		same := func(r *recipient) bool { return r.ties == wanted.ties() }
 		if at := slices.IndexFunc(m.recipients, same); at >= 0 {
 			all = append(all, m.recipients[at])
-			continue
+		} else {
+			kind, err := wanted.open(m, o)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, &recipient{ties: wanted.ties(), recipientKind: kind})
 		}
-		kind, err := wanted.open(m, o)
-		if err != nil {
+		if err := all[len(all)-1].check(ctx, o, wanted); err != nil {
 			return nil, err
 		}
-		all = append(all, &recipient{ties: wanted.ties(), recipientKind: kind})
 	}
 	return all, nil
-}
-
-// checkRecipients returns the error with which applyRecipients would refuse o. applying is held.
-func (m *Middleware) checkRecipients(ctx context.Context, o *Options) error {
-	all, err := m.recipientsFor(o)
-	for i := range all {
-		if err == nil {
-			err = all[i].check(ctx, o, o.recipients()[i])
-		}
-	}
-	return err
 }
 
 // applyRecipients applies the recipients of o; the next core may use them, and startRecipients starts them. It returns
 // those that were removed, which must be stopped once no worker of an earlier core is left. One that becomes a pool has
 // ended when applyRecipients returns. applying is held.
 func (m *Middleware) applyRecipients(ctx context.Context, o *Options) (removed []*recipient, err error) {
-	all, err := m.recipientsFor(o)
+	all, err := m.recipientsFor(ctx, o)
 	if err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ func (a *access) to(o *PoolOptions) backend.Access {
 // access reads the files of o.
 func (o *Options) access() (a access, err error) {
 	if a, err = o.Security.read(o.Log); err == nil {
-		err = a.readLogins(o.Pools, o.Log)
+		err = a.readLogins(o.all(), o.Log)
 	}
 	return a, err
 }

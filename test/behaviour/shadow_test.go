@@ -3,6 +3,7 @@ package behaviour_test
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/follow"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
@@ -407,6 +409,26 @@ func TestShadowsAreAddedAndRemovedWhileClientsAreServed(t *testing.T) {
 	awaitCopy(first[0])
 	close(stop)
 	load.Wait()
+}
+
+func TestAReloadThatOneRecipientRefusesChangesNoOther(t *testing.T) {
+	servers := mctest.StartMemcacheds(t, 4)
+	o := withShadow(shadow.Options{Share: 1, All: true}, servers[:1], servers[1:2])
+	o.Listen = []string{"127.0.0.1:0"}
+	o.Follows = followed(follow.Options{}, servers[:1], servers[3:]).Follows
+	o.Follows[0].Of = "live"
+	m := mwtest.Start(t, o)
+	next := o
+	next.EachPool(func(p *middleware.PoolOptions) {
+		switch p.Name {
+		case "test":
+			p.Servers = mwtest.Servers(servers[1:3]...)
+		case "other":
+			p.ServerAuthFile = filepath.Join(t.TempDir(), "missing")
+		}
+	})
+	require.ErrorContains(t, m.Apply(context.Background(), next), "missing")
+	require.Len(t, m.Stats().Snapshot().Servers, 2, "live and test have one each")
 }
 
 func TestAShadowThatTakesOverReadsNothingThatWasCopied(t *testing.T) {
