@@ -53,7 +53,7 @@ type Records struct {
 	slack    time.Duration // how much later than others it takes over the marks of a middleware that is gone
 	looks    marker.Looks  // what the servers that were reached before Begin held
 	record   marker.Record
-	running  string // the value of RunningKey; "": it is removed
+	running  string // the value of RunningKey; "": none is put
 	begun    bool   // record is known, and is put on servers
 	ended    bool   // marks stay as they are, so that all servers are left with the same
 	gutter   bool   // see Gutter
@@ -137,11 +137,23 @@ func (r *Records) found(s *Server, look marker.Look) {
 	r.looks[s.Name] = look
 }
 
-// Begin starts to put records on the servers. running is the middleware's name; "": it is not put. The other parameters
-// are those of Place. Servers that were marked stay marked.
-func (r *Records) Begin(running string, record marker.Record, servers []*Server) {
+// Runs records from the next Place on that a middleware with that name runs, which would leave replicas different if it
+// were killed.
+func (r *Records) Runs(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running == "" {
+		r.running = name + marker.Acknowledging
+	}
+}
+
+// Begin starts to put records on the servers. Its parameters are those of Place. Servers that were marked stay marked.
+func (r *Records) Begin(record marker.Record, servers []*Server) {
 	looks := r.Looks()
 	newest := looks.Newest()
+	r.mu.Lock()
+	running := r.running
+	r.mu.Unlock()
 	if r.RespectsMarks() {
 		r.beginFleet(looks, servers)
 	} else {
@@ -162,9 +174,7 @@ func (r *Records) Begin(running string, record marker.Record, servers []*Server)
 		}
 	}
 	r.begun = true
-	if running != "" {
-		r.running = running + marker.Acknowledging
-	} else {
+	if running == "" {
 		r.fleet.Silent(forever) // other middlewares, which may not acknowledge marks, do not show that they run either
 	}
 	if newest != nil {

@@ -65,7 +65,8 @@ func TestAMarkCountsSoonUnlessAMiddlewareThatDoesNotAcknowledgeItRuns(t *testing
 	memcacheds := mctest.StartMemcacheds(t, 3)
 	m := reached(t, memcacheds)
 	m.RespectMarks(true)
-	m.Begin("this", marker.Record{Placement: marker.Placement{Replicas: 3, Servers: []route.Server{{Name: "a"}}}},
+	m.Runs("this")
+	m.Begin(marker.Record{Placement: marker.Placement{Replicas: 3, Servers: []route.Server{{Name: "a"}}}},
 		m.servers)
 	marked, others := m.servers[0], m.servers[1:]
 	counts := func() bool {
@@ -121,9 +122,9 @@ func TestAStartDoubtsNoServerBecauseTheOthersHaveMadeDifferentNumbersOfChanges(t
 	start := func() middleware { return reached(t, memcacheds) }
 	put := func(m middleware, servers ...*Server) { m.update(t, servers...) }
 	steady, changed := start(), start()
-	steady.Begin("", marker.Record{Placement: all}, steady.servers)
+	steady.Begin(marker.Record{Placement: all}, steady.servers)
 	put(steady, steady.servers...)
-	changed.Begin("", marker.Record{Placement: two}, changed.servers)
+	changed.Begin(marker.Record{Placement: two}, changed.servers)
 	put(changed, changed.servers...)
 	changed.Place(marker.Record{Placement: all}, changed.servers)
 	put(changed, changed.servers...)

@@ -370,6 +370,7 @@ func reach(ctx context.Context, servers []*backend.Server) {
 func (p *pool) place(changing bool, servers []*backend.Server) {
 	if p.records != nil {
 		p.records.Gutter(p.diverts())
+		p.runs()
 		p.records.Place(p.toRecord(changing), servers)
 	}
 }

@@ -132,22 +132,26 @@ func (p *pool) beginRecords(routed bool) {
 	if newest != nil && !p.options.inPhases(p.step) {
 		p.remember(newest)
 	}
-	running := ""
+	if before := looks.Running(); before != "" && p.replicas() > 1 {
+		p.unswept.Store(true)
+		if p.options.Writers == WritersOne {
+			p.log.Warn("an earlier mcmw did not shut down cleanly: the replicas are compared", "was", before)
+		} else { // the usual case when one of several middlewares starts
+			p.log.Info("another mcmw is running, or did not shut down cleanly: the replicas are compared", "was",
+				before)
+		}
+	}
+	p.runs()
+	p.records.Begin(p.toRecord(false), p.servers)
+	p.place(p.changing(), p.servers)
+}
+
+// runs records that this middleware runs, if it would leave replicas different if it were killed.
+func (p *pool) runs() {
 	if p.replicas() > 1 {
 		host, _ := os.Hostname()
-		if before := looks.Running(); before != "" {
-			p.unswept.Store(true)
-			if p.options.Writers == WritersOne {
-				p.log.Warn("an earlier mcmw did not shut down cleanly: the replicas are compared", "was", before)
-			} else { // the usual case when one of several middlewares starts
-				p.log.Info("another mcmw is running, or did not shut down cleanly: the replicas are compared", "was",
-					before)
-			}
-		}
-		running = fmt.Sprintf("%s %d %s", host, os.Getpid(), time.Now().UTC().Format(time.RFC3339Nano))
+		p.records.Runs(fmt.Sprintf("%s %d %s", host, os.Getpid(), time.Now().UTC().Format(time.RFC3339Nano)))
 	}
-	p.records.Begin(running, p.toRecord(false), p.servers)
-	p.place(p.changing(), p.servers)
 }
 
 // aftermath is how long a start waits, before servers are cleaned and clients are served, if an earlier middleware did

@@ -63,3 +63,26 @@ func TestAStartOfWhichNoServerStoresRecordsInTimeSaysSo(t *testing.T) {
 		require.FailNow(t, "no warning", log)
 	}
 }
+
+func TestAStartComparesReplicasThatAReloadOfTheKilledMiddlewareHadMade(t *testing.T) {
+	for name, before := range map[string]func(o *middleware.Options){
+		"more replicas":   func(o *middleware.Options) { o.Placement.Replicas = 1 },
+		"a second server": func(o *middleware.Options) { o.Servers = o.Servers[:1:1] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log := &mctest.Output{}
+			after := middleware.Options{
+				Listen: []string{"127.0.0.1:0"}, Servers: mwtest.Servers(mctest.StartMemcacheds(t, 2)...),
+				Writers: middleware.WritersOne,
+			}
+			o := after
+			before(&o)
+			killed := mwtest.Start(t, o) // it never ends, as far as the servers tell
+			require.NoError(t, killed.Apply(t.Context(), after))
+			after.Log = slog.New(slog.NewTextHandler(log, nil))
+			mwtest.Start(t, after)
+			require.Contains(t, log.String(), "an earlier mcmw did not shut down cleanly: the replicas are compared")
+		})
+	}
+}
