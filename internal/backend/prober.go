@@ -55,8 +55,11 @@ func (s *Server) Probe(ctx context.Context) {
 
 // recover probes until the server is up and not suspect. It returns false if ctx ends first.
 func (s *Server) recover(ctx context.Context) bool {
-	pause, answered := probeMin, 0
+	pause, answered, moves := probeMin, 0, s.Moves()
 	for {
+		if now := s.Moves(); now != moves {
+			moves, answered = now, 0
+		}
 		needed := cleanAfter
 		if s.Down() {
 			needed = readmitAfter
@@ -71,7 +74,7 @@ func (s *Server) recover(ctx context.Context) bool {
 			case s.up():
 				s.Answered()
 			case answered >= needed:
-				err = s.rejoin(ctx, p)
+				err = s.rejoin(ctx, p, moves)
 			}
 			p.Close()
 		}
@@ -95,8 +98,9 @@ func (s *Server) recover(ctx context.Context) bool {
 	}
 }
 
-// rejoin removes the old values that the server may hold, and sets it up if it missed nothing meanwhile.
-func (s *Server) rejoin(ctx context.Context, p *link.Link) error {
+// rejoin removes the old values that the server may hold, and sets it up if it missed nothing meanwhile. p was connected
+// after so many moves.
+func (s *Server) rejoin(ctx context.Context, p *link.Link, moves int32) error {
 	records := s.options.Load().Records
 	if records != nil && !s.judged.Load() {
 		look, err := s.look(p)
@@ -108,6 +112,11 @@ func (s *Server) rejoin(ctx context.Context, p *link.Link) error {
 		s.Judge(looks)
 	}
 	s.mu.Lock()
+	if s.Moves() != moves {
+		s.missed.addAll() // what has been judged is the server at the previous address
+		s.mu.Unlock()
+		return nil
+	}
 	// They are taken under one lock: a key is deleted only after all abandoned connections that may carry its write are
 	// settled.
 	taken, abandoned, joins := s.missed.take(), s.takeAbandoned(), s.joins

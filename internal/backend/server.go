@@ -201,16 +201,18 @@ func (s *Server) Tune(o Options) {
 func (s *Server) Move(addr string) {
 	s.mu.Lock()
 	previous := s.addr
-	s.addr = addr
-	s.mu.Unlock()
-	if previous == addr {
-		return
+	if previous != addr {
+		if s.options.Load().Records == nil || s.judged.Load() { // otherwise it is judged before its first use
+			s.missed.addAll()
+			s.stale(errors.New("moved to " + addr))
+		}
+		s.addr = addr // last, so that nobody reads there before
+		s.moves.Add(1)
+		s.failures.Store(0)
 	}
-	s.moves.Add(1)
-	s.failures.Store(0)
-	s.options.Load().Log.Info("a server has another address", "server", s.Name, "was", previous, "address", addr)
-	if s.options.Load().Records == nil || s.judged.Load() { // otherwise it is judged before its first use
-		s.MissedAll(errors.New("moved to " + addr))
+	s.mu.Unlock()
+	if previous != addr {
+		s.options.Load().Log.Info("a server has another address", "server", s.Name, "was", previous, "address", addr)
 	}
 }
 
