@@ -36,8 +36,7 @@ type Usage struct {
 
 	mu      sync.Mutex
 	routeOf func(key []byte) string // guarded by mu, as all below; nil: all keys have DefaultRoute
-	routes  map[string]*routeUse
-	others  *routeUse // of DefaultRoute, one of routes
+	routes  map[string]*routeUse    // by prefix; that of DefaultRoute is ""
 	users   map[string]*userUse
 	recent  recent
 }
@@ -85,12 +84,16 @@ func (u *Usage) setRoutes(routes []Route, of func(key []byte) string) {
 	before := u.routes
 	u.routes, u.routeOf = map[string]*routeUse{}, of
 	for _, r := range append([]Route{{}}, routes...) {
-		name := cmp.Or(r.Prefix, DefaultRoute)
-		if u.routes[name] = before[name]; u.routes[name] == nil {
-			u.routes[name] = &routeUse{}
-		}
+		u.routes[r.Prefix] = cmp.Or(before[r.Prefix], &routeUse{})
 	}
-	u.others = u.routes[DefaultRoute]
+}
+
+// routeName returns the name of the route with the prefix. Only the route without one is called DefaultRoute.
+func routeName(prefix string) string {
+	if prefix == DefaultRoute {
+		return "prefix " + prefix
+	}
+	return cmp.Or(prefix, DefaultRoute)
 }
 
 // Add counts use, of one request for key by user, for all that the sample stands for. user is "" without a login. now
@@ -140,9 +143,9 @@ func (u *Usage) addOf(key []byte, user string, use *Use, now int64) *routeUse {
 		}
 		u.recent.addPrefix(key[:end], use, now)
 	}
-	r := u.others
+	r := u.routes[""]
 	if u.routeOf != nil {
-		r = cmp.Or(u.routes[u.routeOf(key)], u.others)
+		r = cmp.Or(u.routes[u.routeOf(key)], r)
 	}
 	add(&r.Use, use)
 	add(&r.recent, use)
@@ -217,9 +220,9 @@ func (u *Usage) Recent(n int, now int64) RecentUse {
 	u.halve(now)
 	p := &u.recent
 	r := RecentUse{Seconds: float64(p.before+now-p.halved) / float64(time.Second), All: p.all}
-	for name, route := range u.routes {
+	for prefix, route := range u.routes {
 		if len(u.routes) > 1 {
-			r.Routes = append(r.Routes, NamedUse{name, route.recent})
+			r.Routes = append(r.Routes, NamedUse{routeName(prefix), route.recent})
 		}
 	}
 	for name, by := range u.users {
@@ -253,11 +256,11 @@ func (u *Usage) Snapshot() UsageSnapshot {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s := UsageSnapshot{map[string]RouteUse{}, map[string]Use{}}
-	for name, r := range u.routes {
+	for prefix, r := range u.routes {
 		if len(u.routes) == 1 {
 			break
 		}
-		s.Routes[name] = RouteUse{r.Use, r.Times.Plus(&Histogram{})}
+		s.Routes[routeName(prefix)] = RouteUse{r.Use, r.Times.Plus(&Histogram{})}
 	}
 	for name, use := range u.users {
 		s.Users[name] = use.Use

@@ -30,3 +30,17 @@ func TestRecentUseIsHalvedAndForgetsRoutesThatAreGone(t *testing.T) {
 	u.setRoutes(nil, nil)
 	require.Nil(t, u.Recent(0, now).Routes, "there is one route")
 }
+
+func TestARouteWhosePrefixIsDefaultIsCountedOnItsOwn(t *testing.T) {
+	u := NewUsage("")
+	u.setRoutes([]Route{{Prefix: "default"}, {Default: true}}, func(key []byte) string {
+		return map[bool]string{true: "default"}[string(key) == "default-1"]
+	})
+	for key, n := range map[string]uint64{"default-1": 1, "a": 2} {
+		u.Add([]byte(key), "", Use{Requests: n}, u.recent.halved)
+	}
+	require.Equal(t, []NamedUse{
+		{DefaultRoute, Use{Requests: 64 * 2}}, {"prefix default", Use{Requests: 64}},
+	}, u.Recent(0, u.recent.halved).Routes)
+	require.EqualValues(t, 64, u.Snapshot().Routes["prefix default"].Requests)
+}
