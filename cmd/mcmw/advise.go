@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,9 +12,6 @@ import (
 	"mcmw/internal/model"
 	"mcmw/internal/spell"
 )
-
-// adviseTimeout bounds the time that a running middleware takes to answer.
-const adviseTimeout = 10 * time.Second
 
 func newAdviseCommand() *cobra.Command {
 	var output string
@@ -30,9 +25,7 @@ func newAdviseCommand() *cobra.Command {
 		Example: "  mcmw advise http://127.0.0.1:9150\n  mcmw advise 127.0.0.1:9150 -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), adviseTimeout)
-			defer cancel()
-			answer, err := admin.Fetch(ctx, args[0], admin.NoPoints)
+			answer, err := admin.Fetch(cmd.Context(), args[0], admin.NoPoints)
 			if err != nil {
 				return err
 			}

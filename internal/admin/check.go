@@ -65,7 +65,7 @@ func Check(ctx context.Context, address string, text []byte) (*Judgement, error)
 	if err != nil {
 		return nil, err
 	}
-	response, err := do(request, base)
+	response, err := do(request, base, checkTimeout+fetchTimeout)
 	if err != nil {
 		return nil, err
 	}

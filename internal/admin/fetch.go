@@ -8,10 +8,14 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // NoPoints, passed to Fetch as after, requests everything except points: no point has such a high number.
 const NoPoints int64 = 1e12
+
+// fetchTimeout bounds the time that a running middleware takes to answer.
+const fetchTimeout = 10 * time.Second
 
 // BaseURL returns the URL of the admin server that text gives as a URL or as "host:port".
 func BaseURL(text string) (string, error) {
@@ -28,7 +32,7 @@ func BaseURL(text string) (string, error) {
 }
 
 // Fetch gets the report of the admin server at address, which BaseURL must accept, with the points after the point with
-// number after.
+// number after. A server that does not answer in time is an error.
 func Fetch(ctx context.Context, address string, after int64) (*Report, error) {
 	base, err := BaseURL(address)
 	if err != nil {
@@ -39,7 +43,7 @@ func Fetch(ctx context.Context, address string, after int64) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	response, err := do(request, base)
+	response, err := do(request, base, fetchTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -54,9 +58,10 @@ func Fetch(ctx context.Context, address string, after int64) (*Report, error) {
 	return report, nil
 }
 
-// do sends a request to the admin server at base.
-func do(request *http.Request, base string) (*http.Response, error) {
-	response, err := http.DefaultClient.Do(request)
+// do sends a request to the admin server at base. timeout bounds its answer, with the body.
+func do(request *http.Request, base string, timeout time.Duration) (*http.Response, error) {
+	client := http.Client{Timeout: timeout}
+	response, err := client.Do(request)
 	if err != nil {
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // the outer error repeats the address
