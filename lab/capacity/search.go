@@ -55,7 +55,7 @@ func (s *Search) Find() (*Capacity, error) {
 			low, high, next = low-octave, low, &low
 		}
 		if rate := s.rate(*next); rate < lowestRate || rate > highestRate {
-			return nil, fmt.Errorf("%s is still %s at %.0f requests per second", s.Rule,
+			return nil, fmt.Errorf("%s is still %s at %v requests per second", s.Rule,
 				map[bool]string{true: "fulfilled", false: "broken"}[rising], s.rate(low+high-*next))
 		}
 		if verdict, err = s.once(*next); err != nil {
@@ -81,7 +81,7 @@ func (s *Search) decide(low, high int) (*Capacity, error) {
 	}
 	for {
 		if s.rate(low) < lowestRate {
-			return nil, fmt.Errorf("%s is still broken at %.0f requests per second", s.Rule, s.rate(low+1))
+			return nil, fmt.Errorf("%s is still broken at %v requests per second", s.Rule, s.rate(low+1))
 		}
 		lower, err := s.repeat(low)
 		if err != nil {
@@ -107,8 +107,12 @@ func (s *Search) decide(low, high int) (*Capacity, error) {
 	}
 }
 
-// rate returns rate number k.
-func (s *Search) rate(k int) float64 { return math.Round(s.First * math.Pow(s.Step, float64(k))) }
+// rate returns rate number k, with five digits: neighbours differ at any rate.
+func (s *Search) rate(k int) float64 {
+	text := strconv.FormatFloat(s.First*math.Pow(s.Step, float64(k)), 'g', 5, 64)
+	rate, _ := strconv.ParseFloat(text, 64) // its own text
+	return rate
+}
 
 // once returns the verdict of one run at a rate, which it makes unless there is one.
 func (s *Search) once(k int) (condition.Verdict, error) {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,7 +71,7 @@ func (f *searchFlags) search(cmd *cobra.Command, rule capacity.Rule, args []stri
 	runs := 0
 	s := &capacity.Search{Rule: rule, First: f.first, Step: 1 + f.precision, Most: f.most}
 	s.Measure = func(rate float64) (run record.Run, err error) {
-		lf.rate = fmt.Sprintf("%.0f", rate)
+		lf.rate = strconv.FormatFloat(rate, 'f', -1, 64)
 		o, err := lf.complete(flags)
 		if err != nil {
 			return run, usageError{err}
@@ -104,7 +105,7 @@ func (f *searchFlags) search(cmd *cobra.Command, rule capacity.Rule, args []stri
 	s.Progress = func(rate float64, run record.Run, v condition.Verdict) {
 		of := rule.Condition.Term.Metric
 		value, _ := run.Value(of.Source, of.Name)
-		line := fmt.Sprintf("%.0f requests/s: %s %s; %s %s", rate, of.Name, record.Format(of.Name, value), rule, v)
+		line := fmt.Sprintf("%v requests/s: %s %s; %s %s", rate, of.Name, record.Format(of.Name, value), rule, v)
 		for _, w := range run.Warnings {
 			line += "; the load generator was limited: " + w.Message
 		}

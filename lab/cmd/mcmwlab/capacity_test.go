@@ -136,7 +136,7 @@ func TestTheCapacityOfAServerIsSearched(t *testing.T) {
 	assert.Regexp(t, `(?m)^200 requests/s: throughput \d+/s; throughput < 1000 holds`, stderr)
 
 	_, _, err = lab(t.Context(), slices.Concat(search, []string{"--slo", "p99 < 1ns"}, ofLoad)...)
-	require.EqualError(t, err, "p99 < 1ns is still broken at 1 requests per second")
+	require.EqualError(t, err, "p99 < 1ns is still broken at 1.5625 requests per second")
 	for line, want := range map[string]string{
 		"capacity RECORD --target :1":            `with --target no record, and flags of mcmwlab load only after --, got ["RECORD"]`,
 		"capacity --target :1 -- --rate 5":       "--rate after --: the search sets it",
