@@ -125,7 +125,11 @@ func (s *Search) once(k int) (condition.Verdict, error) {
 	of := s.Rule.Condition.Term.Metric
 	v, ok := run.Value(of.Source, of.Name)
 	failed, _ := run.Value(record.SourceClient, "errors")
-	return condition.Of(ok && failed == 0 && s.Rule.Condition.Holds(v)), nil
+	if !ok && failed == 0 {
+		return "", fmt.Errorf("at %v requests per second %s.%s was not measured: expected a metric of the clients and "+
+			"of requests that they send", s.rate(k), of.Source, of.Name)
+	}
+	return condition.Of(failed == 0 && s.Rule.Condition.Holds(v)), nil
 }
 
 // repeat makes runs at a rate until they decide.
@@ -156,9 +160,12 @@ func (s *Search) measure(k int) error {
 	run.Factors = map[string]string{RateFactor: strconv.FormatFloat(s.rate(k), 'f', -1, 64)}
 	s.runs[k] = append(s.runs[k], run)
 	verdict, err := s.once(k)
+	if err != nil {
+		return err
+	}
 	if len(s.runs[k]) > 1 {
 		verdict = s.level(k).Verdict
 	}
 	s.Progress(s.rate(k), run, verdict)
-	return err
+	return nil
 }

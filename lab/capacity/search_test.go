@@ -61,6 +61,25 @@ func TestTheSearchEndsWhereNothingCanBeFound(t *testing.T) {
 	require.ErrorContains(t, err, "client.response_time_p99 < 1ms is still broken at 1.0802 requests per second")
 }
 
+func TestASearchForAMetricThatIsNotMeasuredEndsWithTheFirstRun(t *testing.T) {
+	measured := 0
+	s := &Search{
+		Rule: DefaultRule(), First: 1000, Step: 1.05, Most: 2,
+		Measure: func(float64) (run record.Run, err error) {
+			measured++
+			run.Results = []record.Value{
+				{Source: "client", Metric: "throughput", Value: 1000}, {Source: "client", Metric: "errors"},
+			}
+			return run, nil
+		},
+		Progress: func(float64, record.Run, condition.Verdict) {},
+	}
+	_, err := s.Find()
+	require.EqualError(t, err, "at 1000 requests per second client.response_time_p99 was not measured: "+
+		"expected a metric of the clients and of requests that they send")
+	require.Equal(t, 1, measured)
+}
+
 func TestTheSearchSaysWhatItFound(t *testing.T) {
 	c, _, err := search(t, 20000, 1000, 0.001, 1)
 	require.NoError(t, err)
