@@ -161,8 +161,8 @@ func FromRuns(m record.Manifest, runs []record.Run) (*Data, error) {
 	}
 	if len(d.Points) == 0 {
 		return nil,
-			fmt.Errorf("no point can be modelled: expected complete runs through a middleware with stage times (%s)",
-				strings.Join(d.Notes, " "))
+			fmt.Errorf("no point can be modelled: expected complete runs of a closed loop through a middleware with "+
+				"stage times (%s)", strings.Join(d.Notes, " "))
 	}
 	slices.SortStableFunc(d.Points, func(a, b Point) int {
 		return cmp.Or(
@@ -199,6 +199,9 @@ func newPoint(p frame.Point, behind, varying []string) (Point, string, error) {
 	runs := p.Runs
 	if len(runs) == 0 {
 		return out, "without a complete run", nil
+	}
+	if frame.OpenLoop(runs[0]) {
+		return out, "of an open loop, in which clients don't wait for replies,", nil
 	}
 	if _, ok := runs[0].Number("workers"); p.Levels["workers"] == "" || record.Level(p.Levels["workers"]) ==
 		record.AsDefault && !ok {

@@ -535,12 +535,20 @@ func TestARunLimitedByTheLoadGeneratorIsLeftOut(t *testing.T) {
 	require.Empty(t, d.Notes)
 }
 
+func TestPointsOfAnOpenLoopAreLeftOut(t *testing.T) {
+	d, err := someData(func(r *record.Run) { r.Factors["rate"] = []string{"0", "2000"}[r.Point] })
+	require.NoError(t, err)
+	require.Len(t, d.Points, 1)
+	require.Contains(t, d.Notes, "Points of an open loop, in which clients don't wait for replies, are left out: 1.")
+}
+
 func TestErrorsSayWhyARecordCannotBeModelled(t *testing.T) {
 	for want, change := range map[string]func(*record.Run){
 		`factor workers is "many"`:                    func(r *record.Run) { r.Factors["workers"] = "many" },
 		`factor clients is "0"`:                       func(r *record.Run) { r.Factors["clients"] = "0" },
 		`factor clients is ""`:                        func(r *record.Run) { delete(r.Factors, "clients") },
 		"Points without a middleware are left out: 2": func(r *record.Run) { r.Factors["middlewares"] = "0" },
+		"expected complete runs of a closed loop":     func(r *record.Run) { r.Factors["rate"] = "2000" },
 		"Points without a complete run are left out: 2": func(r *record.Run) {
 			r.State, r.Error = record.Failed, "it broke"
 		},
