@@ -68,14 +68,11 @@ func (d *Data) components(p frame.Point) []Component {
 		add(processorOf(s), func(r record.Run) (float64, bool) {
 			threads, ok := r.Number("server_threads")
 			cpu, okC := r.Value(s, "seconds_cpu")
-			if cpus := len(d.pinned(r, "server", experiment.ServerCPUs)); cpus > 0 {
-				threads = min(threads, float64(cpus))
-			}
 			if r.Factors[experiment.ServerPinning] == experiment.PinnedProcess {
 				threads = min(threads, 1)
 			}
-			return cpu / r.Seconds / d.processors(threads, d.machine("server", serverNumber(s))),
-				ok && okC && threads > 0 && r.Seconds > 0
+			processors := d.processors(r, "server", experiment.ServerCPUs, serverNumber(s), threads)
+			return cpu / r.Seconds / processors, ok && okC && threads > 0 && r.Seconds > 0
 		})
 	}
 	add("workers", func(r record.Run) (float64, bool) {
@@ -127,50 +124,38 @@ func (d *Data) hostsOf(p frame.Point) []string {
 
 // middlewareBusy returns the utilization of the processors that a middleware may use, of the busiest one.
 func (d *Data) middlewareBusy(r record.Run) (most float64, known bool) {
+	used := math.Inf(1)
+	if len(d.busy(r)) <= 1 && len(d.Manifest.Machines) == 0 && d.Manifest.Host.Cores > 0 {
+		used = float64(d.Manifest.Host.Cores)
+	}
 	for _, v := range r.Results {
-		number, ok := strings.CutPrefix(v.Source, record.SourceMiddleware+":")
-		if !ok || v.Metric != "seconds_cpu" || r.Seconds <= 0 {
+		text, ok := strings.CutPrefix(v.Source, record.SourceMiddleware+":")
+		number, err := strconv.Atoi(text)
+		if !ok || err != nil || v.Metric != "seconds_cpu" || r.Seconds <= 0 {
 			continue
 		}
-		if processors := d.processorsOf(r, number); processors > 0 {
+		processors := d.processors(r, "middleware", experiment.MiddlewareCPUs, number, used)
+		if !math.IsInf(processors, 1) {
 			most, known = max(most, v.Value/r.Seconds/processors), true
 		}
 	}
 	return most, known
 }
 
-// processorsOf returns how many processors the middleware with this number may use: those that the experiment gives it,
-// or else its machine's, or else all of the only host; 0 if that is unknown.
-func (d *Data) processorsOf(r record.Run, number string) float64 {
-	n, err := strconv.Atoi(number)
-	if err != nil {
-		return 0
+// processors returns how many processors the program of a role with a number, from 0, can use: n of ours, or fewer if
+// the experiment gives it fewer, by a setting or else by its testbed, or if its emulated machine has fewer. Ours do the
+// work of as many of the machines' as their time is dilated.
+func (d *Data) processors(r record.Run, role, setting string, number int, n float64) float64 {
+	cpus := experiment.Values(r.Factors).Processors(setting)
+	if len(cpus) == 0 {
+		cpus = d.cpus[role]
 	}
-	machine := d.machine("middleware", n)
-	if cpus := len(d.pinned(r, "middleware", experiment.MiddlewareCPUs)); cpus > 0 {
-		return d.processors(float64(cpus), machine)
+	if len(cpus) > 0 {
+		n = min(n, float64(len(cpus)))
 	}
-	if busy := d.busy(r); len(busy) > 1 || len(d.Manifest.Machines) > 0 {
-		return machine.CPUs
-	}
-	return float64(d.Manifest.Host.Cores)
-}
-
-// pinned returns the processors that the programs of a role may use: those of the setting, or else those of the
-// testbed; none means all.
-func (d *Data) pinned(r record.Run, role, setting string) []int {
-	if cpus := experiment.Values(r.Factors).Processors(setting); len(cpus) > 0 {
-		return cpus
-	}
-	return d.cpus[role]
-}
-
-// processors returns how many processors of a machine a program can use that can use n of ours. Ours do the work of as
-// many of the machines' as their time is dilated.
-func (d *Data) processors(n float64, machine record.Machine) float64 {
 	n *= max(d.Manifest.Dilation, 1)
-	if machine.CPUs > 0 {
-		return min(n, machine.CPUs)
+	if machine := d.machine(role, number); machine.CPUs > 0 {
+		n = min(n, machine.CPUs)
 	}
 	return n
 }
