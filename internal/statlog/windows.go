@@ -17,13 +17,15 @@ const step = 100 * time.Microsecond
 
 // Start is the first line of a run.
 type Start struct {
-	Type    string   `json:"type"` // "start"
-	Time    int64    `json:"time"` // ms since 1970
-	Version string   `json:"version"`
-	Window  float64  `json:"window"` // s
-	Workers int      `json:"workers"`
-	Depth   int      `json:"depth"`
-	Servers []string `json:"servers"`
+	Type    string  `json:"type"` // "start"
+	Time    int64   `json:"time"` // ms since 1970
+	Version string  `json:"version"`
+	Window  float64 `json:"window"` // s
+	Workers int     `json:"workers"`
+	Depth   int     `json:"depth"`
+	// Processors is the number that the process may use at a time.
+	Processors int      `json:"processors"`
+	Servers    []string `json:"servers"`
 }
 
 // Window is a line of the log after the first: a window, or, as the last line of a run, the summary of all windows.
@@ -105,7 +107,8 @@ func NewWindows(out io.Writer, r *stats.Registry, length time.Duration, version 
 	w.last, w.latest = w.first, w.firstTime
 	line := Start{
 		Type: "start", Time: w.firstTime.UnixMilli(), Version: version, Window: length.Seconds(),
-		Workers: w.first.Workers, Depth: w.first.Depth, Servers: []string{},
+		Workers: w.first.Workers, Depth: w.first.Depth, Processors: w.first.Processors,
+		Servers: []string{},
 	}
 	for i := range w.first.Servers {
 		line.Servers = append(line.Servers, w.first.Servers[i].Name)

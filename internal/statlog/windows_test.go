@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math/big"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +74,7 @@ func TestTheWindowsMergeExactlyToTheSummary(t *testing.T) {
 	first, windows, summary := decode(t, out.String())
 	require.Equal(t, "v1.2.3", first.Version)
 	require.Equal(t, []string{"a", "b"}, first.Servers)
-	require.Equal(t, []int{3, 7}, []int{first.Workers, first.Depth})
+	require.Equal(t, []int{3, 7, runtime.GOMAXPROCS(0)}, []int{first.Workers, first.Depth, first.Processors})
 	require.Len(t, windows, 11)
 	require.Equal(t, 11, summary.Number)
 	require.Equal(t, windows[0].From, summary.From)

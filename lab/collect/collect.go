@@ -60,6 +60,9 @@ func Run(o *testbed.Outputs, r *record.Run) error {
 			return fmt.Errorf("statistics log of middleware:%d: %w", i, err)
 		}
 		middlewares = append(middlewares, windows)
+		if i == 0 && start.Processors > 0 {
+			c.result(record.SourceMiddleware, "processors", float64(start.Processors))
+		}
 		// All middlewares have the same settings. With a pool per server the log has the workers of all pools together.
 		if i == 0 && start.Workers > 0 && r.Factors["pool"] != "per-server" {
 			c.result(record.SourceMiddleware, "workers", float64(start.Workers))

@@ -60,7 +60,7 @@ func loadResult(after time.Duration, rate uint64, mean time.Duration) []byte {
 // statistics is a statistics log of windows of half a second, the first at began, with these numbers of requests.
 func statistics(requests ...uint64) []byte {
 	var text strings.Builder
-	text.WriteString(`{"type":"start","time":1,"workers":2,"depth":128}` + "\n")
+	text.WriteString(`{"type":"start","time":1,"workers":2,"depth":128,"processors":1}` + "\n")
 	for i, n := range requests {
 		w := statlog.Window{
 			Type: "window", Number: i + 1, From: began.UnixMilli() + int64(i)*500,
@@ -148,6 +148,7 @@ func TestARunOfOneOfEachIsCollected(t *testing.T) {
 		{"middleware", "queue_length_mean", 2},
 		{"middleware", "busy_workers_mean", 3},
 		{"middleware", "misses", 4},
+		{"middleware", "processors", 1},
 		{"middleware", "seconds_cpu", 1.5},
 		{"server:s1", "throughput", 1000},
 		{"server:s1", "service_time_mean", 0.0005},

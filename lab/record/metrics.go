@@ -58,6 +58,7 @@ var (
 		{"queue_length_mean", Operations, "mean number of requests in the queue"},
 		{"workers", Operations, "workers of each middleware, as it reports them"},
 		{"depth", Operations, "requests that a worker takes at a time, as the middleware reports it"},
+		{"processors", Operations, "processors that each middleware uses at a time at most, as it reports them"},
 		{"busy_workers_mean", Operations, "mean number of workers that serve a request"},
 		{"round_trip_time_mean", Seconds, "mean round-trip time of the path without load"},
 		{"bandwidth", BytesPerSecond, "bandwidth of the path, one way"},

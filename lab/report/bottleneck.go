@@ -124,9 +124,12 @@ func (d *Data) hostsOf(p frame.Point) []string {
 
 // middlewareBusy returns the utilization of the processors that a middleware may use, of the busiest one.
 func (d *Data) middlewareBusy(r record.Run) (most float64, known bool) {
-	used := math.Inf(1)
-	if len(d.busy(r)) <= 1 && len(d.Manifest.Machines) == 0 && d.Manifest.Host.Cores > 0 {
-		used = float64(d.Manifest.Host.Cores)
+	used, ok := r.Value(record.SourceMiddleware, "processors")
+	if !ok { // as of other programs
+		used = math.Inf(1)
+		if len(d.busy(r)) <= 1 && len(d.Manifest.Machines) == 0 && d.Manifest.Host.Cores > 0 {
+			used = float64(d.Manifest.Host.Cores)
+		}
 	}
 	for _, v := range r.Results {
 		text, ok := strings.CutPrefix(v.Source, record.SourceMiddleware+":")

@@ -186,15 +186,16 @@ func TestAProgramHasOnlyTheProcessorsThatTheExperimentGivesIt(t *testing.T) {
 	const testbed = "name: pinned\ntestbed: {kind: local, cpus: {server: [0], middleware: [1]}}\n"
 	for name, tc := range map[string]struct {
 		experiment, servers, middlewares, pinning string
-		used                                      float64 // seconds of processor time in ten seconds
+		used, reported                            float64 // seconds in ten seconds; by the middleware, 0: not
 	}{
-		"by the testbed":   {testbed, "all", "all", "none", 9.5},
-		"by the settings":  {testbed, "0-1", "2,3", "thread", 19},
-		"by settings only": {"name: pinned\n", "0", "1", "none", 9.5},
-		"a pinned process": {"name: pinned\n", "all", "1", "process", 9.5},
+		"by the testbed":    {testbed, "all", "all", "none", 9.5, 0},
+		"by the settings":   {testbed, "0-1", "2,3", "thread", 19, 8},
+		"by settings only":  {"name: pinned\n", "0", "1", "none", 9.5, 0},
+		"a pinned process":  {"name: pinned\n", "all", "1", "process", 9.5, 0},
+		"by its own choice": {"name: pinned\n", "0", "all", "none", 9.5, 1},
 	} {
 		m := record.Manifest{Name: "pinned", Testbed: "local", Experiment: tc.experiment, Host: record.Host{Cores: 8}}
-		d, v := read(t, newRecord(t, m, record.Run{
+		run := record.Run{
 			State: record.Complete, Seconds: 10,
 			Factors: map[string]string{
 				"clients": "8", "server_threads": "4", "server_cpus": tc.servers, "middleware_cpus": tc.middlewares,
@@ -205,7 +206,12 @@ func TestAProgramHasOnlyTheProcessorsThatTheExperimentGivesIt(t *testing.T) {
 				{Source: "middleware:0", Metric: "seconds_cpu", Value: tc.used},
 				{Source: "server:s1", Metric: "seconds_cpu", Value: tc.used},
 			},
-		}), nil)
+		}
+		if tc.reported > 0 {
+			run.Results = append(run.Results,
+				record.Value{Source: "middleware", Metric: "processors", Value: tc.reported})
+		}
+		d, v := read(t, newRecord(t, m, run), nil)
 		require.Equal(t, "limited by the processor of the middleware, 95.0 %; with it the processor of s1, 95.0 %",
 			d.Panels(v)[0].Lines[0].Bottleneck.Words, name)
 	}
