@@ -361,6 +361,20 @@ runs         6 to 8, about 30s to 40s
 `, out.String())
 }
 
+func TestThePlanSaysWhetherRunsWithForeignLoadAreMadeAgain(t *testing.T) {
+	for testbed, want := range map[string]string{
+		"local": "measure 10s, made again with more than 15 % of foreign load\n",
+		"{kind: ssh, inventory: hosts.yaml}": "made again with more than 15 % of foreign load, if one host runs " +
+			"everything\n",
+		"kubernetes": "measure 10s\n",
+	} {
+		var out bytes.Buffer
+		e := parse(t, "name: plan\ntestbed: "+testbed+"\nrun: {foreign_load: 0.15}\n")
+		require.NoError(t, e.Plan().Write(&out, table.Text))
+		assert.Contains(t, out.String(), want, testbed)
+	}
+}
+
 func TestTheExperimentsOfTheProjectAreValid(t *testing.T) {
 	files, err := filepath.Glob("../experiments/*.yaml")
 	require.NoError(t, err)

@@ -48,7 +48,14 @@ func (e *Experiment) Plan() table.Table {
 		line("quality", "%s", text)
 	}
 	line("order", "%s, seed %d", e.Order, e.Seed)
-	line("each run", "%s", e.Phases)
+	again := ""
+	if most := e.Phases.ForeignLoad; most > 0 && e.Testbed != KubernetesTestbed { // where it is not known
+		again = fmt.Sprintf(", made again with more than %.3g %% of foreign load", 100*most)
+		if e.Testbed == SSHTestbed {
+			again += ", if one host runs everything"
+		}
+	}
+	line("each run", "%s%s", e.Phases, again)
 	least, most := e.Runs()
 	if least == most {
 		line("runs", "%d, about %s", least, e.about(least))
@@ -74,9 +81,6 @@ func (p Phases) String() string {
 	parts = append(parts, fmt.Sprintf("warm up %v", p.WarmUp), fmt.Sprintf("measure %v", p.Duration))
 	if p.CoolDown > 0 {
 		parts = append(parts, fmt.Sprintf("cool down %v", p.CoolDown))
-	}
-	if p.ForeignLoad > 0 {
-		parts = append(parts, fmt.Sprintf("made again with more than %.3g %% of foreign load", 100*p.ForeignLoad))
 	}
 	return strings.Join(parts, ", ")
 }
