@@ -106,9 +106,9 @@ type Report struct {
 	Capacity int      `json:"queueCapacity"` // batches
 	Requests uint64   `json:"requests"`      // since the start
 	Opened   uint64   `json:"opened"`        // client connections since the start
-	Stages   []string `json:"stages"`        // names for the arrays of points, as are Classes and Servers
+	Stages   []string `json:"stages"`        // names for the arrays of points, as are Classes
 	Classes  []string `json:"classes"`
-	Servers  []string `json:"servers"`
+	Servers  []string `json:"servers"`         // now; points name theirs
 	Pools    []string `json:"pools,omitempty"` // by server; none: there is one pool, without a name
 	// Routes are the first routes. RoutesLeft is the number of the others, which are in /api/routes.
 	Routes     []Route `json:"routes"`

@@ -59,8 +59,24 @@ func TestASecondWithoutRequestsIsAPointOfZeros(t *testing.T) {
 	h.add(time.UnixMilli(1), snapshotAt(r, time.Second))
 	points, _ := h.after(0)
 	require.Equal(t, []Point{{Sequence: 1, Time: 1, Summary: Summary{
-		Hist: make([]uint64, len(HistBounds())+1), Servers: make([]ServerLoad, 1),
+		Hist: make([]uint64, len(HistBounds())+1), Servers: []ServerLoad{{Name: "a"}},
 	}}}, points)
+}
+
+func TestAPointNamesTheServersOfItsTime(t *testing.T) {
+	r := stats.New(stats.Options{Servers: []string{"a", "b"}, Workers: 1})
+	h := newHistory(snapshotAt(r, 0))
+	r.Worker(0).Server(1, 1000)
+	r.Worker(0).Flush()
+	h.add(time.UnixMilli(1), snapshotAt(r, time.Second))
+	r.Change(stats.Options{Servers: []string{"b"}, Workers: 1})
+	h.add(time.UnixMilli(2), snapshotAt(r, 2*time.Second))
+	points, latest := h.after(0)
+	require.Equal(t, "b", latest.Servers[0].Name)
+	require.Equal(t, "a", points[0].Servers[0].Name)
+	require.Equal(t, "b", points[0].Servers[1].Name)
+	require.InDelta(t, 1, points[0].Servers[1].Rate, 1e-9)
+	require.Equal(t, "b", points[1].Servers[0].Name)
 }
 
 func TestTheHistoryKeepsTheNewestTwoMinutesInOrder(t *testing.T) {

@@ -11,7 +11,11 @@ const served = (p, v) => (p.count > 0 ? v : null); // a second without requests 
 
 function serverSeries(value) {
   return () => (stats?.servers ?? []).map((name, i) => ({
-    name, color: css(`s${i % 8}`), value: (p) => (p.servers[i] ? value(p.servers[i]) : null),
+    name, color: css(`s${i % 8}`),
+    value: (p) => { // the servers of p can be those of an earlier list
+      const server = p.servers.find((s) => s.name === name);
+      return server ? value(server) : null;
+    },
   }));
 }
 

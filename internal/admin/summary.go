@@ -57,6 +57,7 @@ type ClassLoad struct {
 
 // ServerLoad is the load of one server.
 type ServerLoad struct {
+	Name string `json:"name"` // in the window, whose servers can be others than those of a later one
 	Load
 	Waited float64 `json:"waited"` // mean number of workers that are blocked waiting for its replies
 }
@@ -136,6 +137,7 @@ func Summarize(s *stats.Snapshot) Summary {
 			errors += n
 		}
 		sum.Servers[i] = ServerLoad{
+			Name:   s.Servers[i].Name,
 			Load:   load(&s.Servers[i].Times, errors),
 			Waited: float64(s.Servers[i].Waited) / float64(time.Second) / elapsed,
 		}
