@@ -45,6 +45,26 @@ func TestAnUpgradeKeepsImmutableFields(t *testing.T) {
 	}
 }
 
+func TestAnUpgradeOfAPodThatMustWriteAloneEndsItFirst(t *testing.T) {
+	for strategy, sets := range map[appsv1.DeploymentStrategyType][]string{
+		appsv1.RollingUpdateDeploymentStrategyType: {
+			"replicas=1", "config.writers=one,config.replicas=1", "memcached.enabled=false,servers={x,y}",
+		},
+		appsv1.RecreateDeploymentStrategyType: {
+			"replicas=1,config.writers=one", "replicas=1,memcached.image.tag=1.6.18",
+			"replicas=1,memcached.enabled=false,servers={x,y},config.writers=one",
+			"replicas=1,memcached.pools[0].name=a,memcached.pools[1].name=b,config.pools.b.writers=one",
+			"replicas=1,memcached.enabled=false,config.pools.a.servers={x,y},config.pools.a.writers=one",
+		},
+	} {
+		for _, set := range sets {
+			got := named[*appsv1.Deployment](t, render(t, helms["v4"], "--set", set), "mcmw").Spec.Strategy
+			require.Equal(t, strategy, got.Type, set)
+			require.Equal(t, strategy == appsv1.RecreateDeploymentStrategyType, got.RollingUpdate == nil, set)
+		}
+	}
+}
+
 // requireUpgradable checks that a StatefulSet changes, but only in the fields that the API server allows to change.
 func requireUpgradable(t *testing.T, before, after *objects, name string) {
 	t.Helper()

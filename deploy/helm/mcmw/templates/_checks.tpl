@@ -69,20 +69,7 @@
 {{- end -}}
 {{- end -}}
 {{- if eq (include "mcmw.severalPods" .) "true" -}}
-{{- $all := $chart -}}
-{{- range $name, $pool := $own -}}
-{{- $all = append $all (dict "options" (printf "config.pools.%s" $name) "config" (merge (dict) $pool $v.config)) -}}
-{{- end -}}
-{{- range default (list (dict "options" "config" "config" $v.config)) $all -}}
-{{- $replicas := get .config "replicas" | default "all" | toString -}}
-{{- if and (eq (toString (get .config "writers")) "one") (ne $replicas "1") -}}
-{{- fail (printf "%s.writers is one and there can be several pods of mcmw: each would write as if it were the only one, and copies of a key would differ permanently; expected %s.writers=several, or replicas=1 without autoscaling" .options .options) -}}
-{{- end -}}
-{{- $version := dig "image" "tag" "" . | toString | regexFind "^[0-9]+[.][0-9]+[.][0-9]+" | default "1.6.27" -}}
-{{- if and (ne $replicas "1") (not (dig "image" "digest" "" .)) (not (semverCompare ">=1.6.27" $version)) -}}
-{{- fail (printf "%s.image.tag is %s and there can be several pods of mcmw, which keep the copies of a key equal only with memcached 1.6.27 or later; expected such a tag, replicas=1 without autoscaling, or %s.replicas=1" .at .image.tag .options) -}}
-{{- end -}}
-{{- end -}}
+{{- with include "mcmw.alone" . -}}{{- fail . -}}{{- end -}}
 {{- end -}}
 {{- $units := include "mcmw.units" . | fromYaml -}}
 {{- $times := dict "us" 1e3 "ms" 1e6 "s" 1e9 "m" 6e10 "h" 3.6e12 -}}
@@ -170,6 +157,28 @@
 {{- range include "mcmw.volumes" . | fromYamlArray -}}{{- $mounts = append $mounts (dict "mountPath" (printf "/etc/mcmw/%s" .name)) -}}{{- end -}}
 {{- include "mcmw.unique" (list "extraVolumeMounts" "mountPath" $v.extraVolumeMounts $mounts) -}}
 {{- include "mcmw.unique" (list "extraContainers" "name" $v.extraContainers (list (dict "name" "mcmw"))) -}}
+{{- end -}}
+
+{{- /* Why two pods must not write at the same time; nothing if they may. */ -}}
+{{- define "mcmw.alone" -}}
+{{- $all := include "mcmw.pools" . | fromYamlArray -}}
+{{- $own := get .Values.config "pools" | default dict -}}
+{{- range $all -}}{{- $own = omit $own .name -}}{{- end -}}
+{{- range $name, $pool := $own -}}
+{{- $all = append $all (dict "options" (printf "config.pools.%s" $name) "config" (merge (dict) $pool $.Values.config)) -}}
+{{- end -}}
+{{- $why := "" -}}
+{{- range default (list (dict "options" "config" "config" .Values.config)) $all -}}
+{{- $replicas := get .config "replicas" | default "all" | toString -}}
+{{- $version := dig "image" "tag" "" . | toString | regexFind "^[0-9]+[.][0-9]+[.][0-9]+" | default "1.6.27" -}}
+{{- if or $why (eq $replicas "1") -}}
+{{- else if eq (toString (get .config "writers")) "one" -}}
+{{- $why = printf "%s.writers is one and there can be several pods of mcmw: each would write as if it were the only one, and copies of a key would differ permanently; expected %s.writers=several, or replicas=1 without autoscaling" .options .options -}}
+{{- else if and (not (dig "image" "digest" "" .)) (not (semverCompare ">=1.6.27" $version)) -}}
+{{- $why = printf "%s.image.tag is %s and there can be several pods of mcmw, which keep the copies of a key equal only with memcached 1.6.27 or later; expected such a tag, replicas=1 without autoscaling, or %s.replicas=1" .at .image.tag .options -}}
+{{- end -}}
+{{- end -}}
+{{- $why -}}
 {{- end -}}
 
 {{- /* Refuses a memory limit that is too low. Takes (list RESOURCES PATH CONSEQUENCE BYTES WHAT). */ -}}
