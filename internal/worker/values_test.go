@@ -57,7 +57,7 @@ func TestClientsThatDoNotReadLetNobodyElseWait(t *testing.T) {
 		{"ms other 1\r\nx\r\n", "HD\r\n"},
 		{"append other 0 0 1\r\ny\r\n", "STORED\r\n"},
 		{"get small" + strings.Repeat(" small", 99) + "\r\n", strings.Repeat(found, 100) + "END\r\n"},
-		{"get big\r\n", big}, // its client reads
+		{"get big\r\n", big}, // its client's socket has room for it
 		{"get small\r\n", found + "END\r\n"},
 	} {
 		got := m.Dial(t).MustDo(t, x.request)
