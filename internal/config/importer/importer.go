@@ -6,6 +6,7 @@ package importer
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -115,6 +116,11 @@ func (d *draft) refuseKey(key *yaml.Node, why string) {
 	d.refuse(key, "%s: %s; remove it, or ignore it with --leave-out %s", key.Value, why, key.Value)
 }
 
+// refuseOther is refuseKey for a key that no option is like, or one of alike.
+func (d *draft) refuseOther(key *yaml.Node) {
+	d.refuseKey(key, cmp.Or(alike[key.Value], "mcmw has no equivalent"))
+}
+
 // result returns the file, or all problems as one error.
 func (d *draft) result() ([]byte, error) {
 	if len(d.problems) > 0 {
@@ -220,7 +226,7 @@ func (d *draft) known(fields []field, keys ...string) map[string]field {
 		if slices.Contains(keys, f.key.Value) {
 			known[f.key.Value] = f
 		} else {
-			d.refuseKey(f.key, "mcmw has no equivalent")
+			d.refuseOther(f.key)
 		}
 	}
 	return known

@@ -81,6 +81,14 @@ var notTranslated = map[string]string{
 	"ShadowRoute": "mcmw chooses the requests to copy by their keys; set shadows",
 }
 
+// alike has the keys of mcrouter's routes and pools that mcmw has something like, with what that is.
+var alike = map[string]string{
+	"rates":        notTranslated["RateLimitRoute"],
+	"shadows":      notTranslated["ShadowRoute"],
+	"shard_splits": notTranslated["KeySplitRoute"],
+	"weights":      "in mcmw servers have weights, as in host:port*2",
+}
+
 // usage is a route that sends requests to one pool, or to several pools of one server each.
 type usage struct {
 	at     *yaml.Node
@@ -187,24 +195,25 @@ func importMcrouter(d *draft, root *yaml.Node, now time.Time) {
 		case "routes":
 			trees = append(trees, m.prefixed(f)...)
 		default:
-			d.refuseKey(f.key, "mcmw has no equivalent")
+			d.refuseOther(f.key)
 		}
 	}
 	if len(trees) == 0 && len(d.problems) == 0 {
 		d.refuse(root, "no key \"route\"; accepted: a configuration of mcrouter")
 	}
-	if len(d.problems) == 0 && m.regions(trees) {
+	choices := make([][]choice, len(trees))
+	for i, f := range trees {
+		var ok bool
+		if choices[i], ok = m.tree(f.value); !ok {
+			return
+		}
+	}
+	if len(d.problems) == 0 && m.regions(trees, choices) {
 		return
 	}
-	var first []choice
 	for i, f := range trees {
-		choices, ok := m.tree(f.value)
-		switch {
-		case !ok:
-			return
-		case i == 0:
-			first = choices
-		case !slices.EqualFunc(first, choices, func(a, b choice) bool { return a.prefix == b.prefix && a.same(b.way) }):
+		if !slices.EqualFunc(choices[0], choices[i],
+			func(a, b choice) bool { return a.prefix == b.prefix && a.same(b.way) }) {
 			d.refuse(f.key,
 				"%s: not the same route as on line %d, and mcmw does not remove /region/cluster/ from keys; "+
 					"accepted: the same route for all, or a file with one \"route\" and an mcmw for the clients of "+
@@ -214,23 +223,21 @@ func importMcrouter(d *draft, root *yaml.Node, now time.Time) {
 		}
 	}
 	if len(d.problems) == 0 {
-		m.emit(first)
+		m.emit(choices[0])
 	}
 }
 
 // regions emits the pool of the first tree, followed by those of the others, if the trees are the regions of one
-// cluster, as in MediaWiki's configuration: each has a pool of its own, and purges go to all.
-func (m *mcrouter) regions(trees []field) bool {
+// cluster, as in MediaWiki's configuration: each has a pool of its own, and purges go to all. choices are those of the
+// trees.
+func (m *mcrouter) regions(trees []field, choices [][]choice) bool {
 	var pools []usage
-	for _, f := range trees {
-		name, _, _, ok := m.part(f.value)
+	for i, f := range trees {
+		c, use := choices[i][0], choices[i][0].writes
 		cluster := func(f field) string { return strings.Join(strings.Split(f.key.Value, "/")[2:], "/") }
-		if !ok || name != poolRoute || len(trees) < 2 || strings.Count(f.key.Value, "/") != 3 ||
-			cluster(f) != cluster(trees[0]) {
-			return false
-		}
-		use, ok := m.leaf(f.value)
-		if !ok || slices.ContainsFunc(pools, use.same) {
+		if len(choices[i]) > 1 || !c.plain() || !use.sharded() || !use.same(c.reads) || len(trees) < 2 ||
+			strings.Count(f.key.Value, "/") != 3 || cluster(f) != cluster(trees[0]) ||
+			slices.ContainsFunc(pools, use.same) {
 			return false
 		}
 		pools = append(pools, use)
@@ -397,7 +404,7 @@ func (m *mcrouter) moving(n *yaml.Node, name string, arguments []field) (w way, 
 				"mcmw copies the time that an item has left; instead of a small cache in front of another it has "+
 					"hot-keys serve")
 		default:
-			m.refuseKey(f.key, "mcmw has no equivalent")
+			m.refuseOther(f.key)
 		}
 		ok = ok && valid
 	}

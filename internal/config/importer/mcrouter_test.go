@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 const mcrouterFile = `{
@@ -186,8 +188,11 @@ func TestWhatMcrouterDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
 		`["PoolRoute|A"]`: `m.json:5: not a route; accepted: "Name|argument", or an object with a type`,
 		`{"pool": "A"}`:   "m.json:5: not a route",
 		`{"type": "PoolRoute", "pool": {"name": "A"}}`: `m.json:5: PoolRoute: not the name of a pool`,
-		`{"type": "PoolRoute", "pool": "A", "shadows": []}`: "m.json:5: shadows: PoolRoute of " +
-			"mcmw has no equivalent; remove it, or ignore it with --leave-out shadows",
+		`{"type": "PoolRoute", "pool": "A", "shadows": []}`: "m.json:5: shadows: mcmw chooses the " +
+			"requests to copy by their keys; set shadows; remove it, or ignore it with --leave-out shadows",
+		`{"type": "PoolRoute", "pool": "A", "rates": {}}`:      "m.json:5: rates: mcmw has queue-full shed; remove it",
+		`{"type": "PoolRoute", "pool": "A", "asynclog": true}`: "m.json:5: asynclog: mcmw has no equivalent; remove it",
+		`{"type": "PoolRoute", "pool": "A", "hash": {"x": 1}}`: "m.json:5: x: mcmw has no equivalent; remove it",
 		`{"type": "PoolRoute", "pool": "A", "hash": {"weights": [1,2]}}`: "m.json:5: weights: in mcmw servers " +
 			"have weights, as in host:port*2",
 		`"LatestRoute|Pool|A"`: "m.json:5: LatestRoute: a write goes " +
@@ -266,11 +271,31 @@ func TestWhatMcrouterDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
 		`{"pools": {"A": {"servers": ["a:1"], "security_mech": "fizz"}}, "route": "PoolRoute|A"}`: `security_mech: "fizz"; accepted: plain, ssl`,
 		`{"pools": {"A": {"servers": ["a:1"], "server_timeout": "1s"}}, "route": "PoolRoute|A"}`:  `server_timeout: "1s" is not a whole number`,
 		`{"pools": {"A": {"servers": ["a:1"], "inherit": "B"}}, "route": "PoolRoute|A"}`:          "m.json:1: inherit: mcmw has no equivalent",
+		`{"pools": {"A": {"servers": ["a:1"], "weights": [1]}}, "route": "PoolRoute|A"}`:          "m.json:1: weights: in mcmw servers have weights",
 		`{"pools": {"A": {"servers": ["a"]}}, "route": "PoolRoute|A"}`:                            "has no port",
 	} {
 		requireRefused(t, "m.json", content, Options{}, message)
 	}
 	requireRefused(t, "m.json", mcrouterFile, Options{Pool: "main"}, "--pool is for files of twemproxy")
+}
+
+// A route that is refused where it stands is refused as a whole: what is in it is not named, for it would be translated
+// elsewhere.
+func TestEachMistakeInAFileOfMcrouterIsReportedOnce(t *testing.T) {
+	for content, messages := range map[string]string{
+		withRoute(`{"type": "OperationSelectorRoute", "default_policy": "PoolRoute|A", "operation_policies": {"get":
+{"type": "WarmUpRoute", "cold": "PoolRoute|A",
+"warm": "PoolRoute|B", "enable_metaget": true}}}`): "m.json:6: WarmUpRoute below a choice by the command; accepted: " +
+			"as the first route, or directly below a PrefixSelectorRoute",
+		region(`"routes": {"/r/a/": "PoolRoute|D", "/s/a/": "PoolRoute|B"}`): `m.json:2: PoolRoute: no pool is called "D"`,
+	} {
+		_, err := Import("m.json", []byte(content), Options{})
+		require.EqualError(t, err, messages)
+	}
+	result, err := Import("m.json", []byte(region(`"routes": {"/r/a/": {"type": "PoolRoute", "pool": "A", "shadows": []},
+"/s/b/": "PoolRoute|A"}`)), Options{LeaveOut: []string{"shadows"}})
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(string(result), "Left out: shadows"))
 }
 
 func TestEveryRouteThatIsNotTranslatedSaysWhy(t *testing.T) {

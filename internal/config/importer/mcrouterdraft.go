@@ -202,7 +202,7 @@ func (m *mcrouter) servers(pools []string) (servers []string) {
 					f.key.Line)
 			case "name":
 			default:
-				m.refuseKey(f.key, "mcmw has no equivalent")
+				m.refuseOther(f.key)
 			}
 		}
 		if list.key == nil {

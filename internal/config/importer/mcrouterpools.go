@@ -23,21 +23,22 @@ func (m *mcrouter) leaf(n *yaml.Node) (usage, bool) {
 	_, toAll := writesToAll[name]
 	_, ofAny := readsOfAny[name]
 	why, known := notTranslated[name]
+	misplaced := slices.Contains([]string{failoverRoute, migrateRoute, warmUpRoute}, name)
 	target := short
 	for _, f := range arguments {
 		switch {
-		case known: // the route is refused whatever its arguments
+		case known, misplaced: // the route is refused whatever its arguments
 		case name == poolRoute && f.key.Value == "pool", name != poolRoute && f.key.Value == "children":
 			target = f.value
 		case name == poolRoute && f.key.Value == "hash":
 			use.hash = f
 		case name == hashRoute && slices.Contains(hashKeys, f.key.Value), name != poolRoute && f.key.Value == "name":
 		default:
-			m.refuseKey(f.key, name+" of mcmw has no equivalent")
+			m.refuseOther(f.key)
 		}
 	}
 	switch {
-	case name == failoverRoute, name == migrateRoute, name == warmUpRoute:
+	case misplaced:
 		m.refuse(n, "%s below a choice by the command; accepted: as the first route, or directly below a %s", name,
 			prefixRoute)
 	case known:
@@ -59,7 +60,7 @@ func (m *mcrouter) initial(n *yaml.Node, arguments []field) (use usage, ok bool)
 	var children []*yaml.Node
 	for _, f := range arguments {
 		if f.key.Value != "children" || f.value.Kind != yaml.SequenceNode {
-			m.refuseKey(f.key, "mcmw has no equivalent")
+			m.refuseOther(f.key)
 			return use, false
 		}
 		for i, child := range f.value.Content {
@@ -108,7 +109,7 @@ func (m *mcrouter) ofPool(use usage, n *yaml.Node) (usage, bool) {
 	if use.hash.key != nil && use.hash.value.Kind == yaml.MappingNode {
 		for _, f := range m.fields(use.hash.value) {
 			if !slices.Contains(hashKeys, f.key.Value) {
-				m.refuseKey(f.key, "in mcmw servers have weights, as in host:port*2")
+				m.refuseOther(f.key)
 			}
 		}
 	}
