@@ -127,7 +127,12 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers
 			reads, from, pool)
 	}
 	fmt.Fprintf(w, "  get      %s\n", reads)
-	fmt.Fprintf(w, "  gets     %s\n", names(holders[:1]))
+	tokens, how := readersOf(in, stored)
+	how = names(tokens) + how
+	if len(tokens) > 1 && options.Pools[in.Number()].Writers != middleware.WritersSeveral {
+		how += fmt.Sprintf("; %s if items have no versions", names(holders[:1]))
+	}
+	fmt.Fprintf(w, "  gets     %s\n", how)
 	fmt.Fprintf(w, "  set      %s\n", names(holders))
 	for _, in := range ways {
 		if gutter := in.Gutter(); gutter != nil {

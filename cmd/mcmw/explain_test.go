@@ -33,15 +33,23 @@ func TestTheServersOfAKeyAreExplainedWithTheOptionsThatChooseThem(t *testing.T) 
            b at 10.0.0.2:11211, zone east
            a at 10.0.0.1:11211
   get      c, b (read nearest: those of zone east in turn)
-  gets     c
+  gets     c, b (read nearest: those of zone east in turn); c if items have no versions
   set      c, b, a
+`,
+		"k --servers a,b --writers several": `k
+  held by  b, a (replicas 2 of 2 servers; ring rendezvous)
+           b at b:11211
+           a at a:11211
+  get      b, a (read round-robin: in turn)
+  gets     b, a (read round-robin: in turn)
+  set      b, a
 `,
 		"{x}1 {x}2 --servers a,b,c --replicas 2 --ring twemproxy --hash-tag {} --read least-busy": `{x}1
   held by  a, c (replicas 2 of 3 servers; ring twemproxy, hash fnv1a_64; hash-tag {}: "x" is hashed)
            a at a:11211
            c at c:11211
   get      a, c (read least-busy: the least busy one)
-  gets     a
+  gets     a, c (read least-busy: the least busy one); a if items have no versions
   set      a, c
 
 {x}2
@@ -49,7 +57,7 @@ func TestTheServersOfAKeyAreExplainedWithTheOptionsThatChooseThem(t *testing.T) 
            a at a:11211
            c at c:11211
   get      a, c (read least-busy: the least busy one)
-  gets     a
+  gets     a, c (read least-busy: the least busy one); a if items have no versions
   set      a, c
 `,
 	} {
@@ -115,7 +123,7 @@ func TestAKeysPoolIsExplainedByItsRoute(t *testing.T) {
            a at a:11211
            b at b:11211
   get      a, b (read round-robin: in turn)
-  gets     a
+  gets     a, b (read round-robin: in turn); a if items have no versions
   set      a, b
   gutter   c of pool pages, for up to 30 s, while all of a, b are down
 
