@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/backend"
@@ -47,6 +48,15 @@ func (s sources) parsed(t *testing.T) config.Sources {
 	require.NoError(t, fs.Parse(config.JoinToggles(args)))
 	flags.SetArguments(fs.Args())
 	return config.Sources{Flags: flags, Env: s.env}
+}
+
+func TestTheHelpOfAFlagNamesTheFormOfItsValue(t *testing.T) {
+	fs := pflag.NewFlagSet("mcmw", pflag.ContinueOnError)
+	config.AddFlags(fs)
+	fs.VisitAll(func(f *pflag.Flag) {
+		name, _ := pflag.UnquoteUsage(f)
+		assert.Equal(t, strings.TrimPrefix(f.Value.Type(), "bool"), name, f.Name)
+	})
 }
 
 func (s sources) load(t *testing.T) *config.Config {

@@ -83,13 +83,13 @@ func (o *Option) Env() string {
 func (o *Option) Accepts() string { return o.kind.accepts }
 
 // usage returns the help of the option's flag: what the option does and, unless the placeholder shows it, what is
-// accepted.
+// accepted. pflag would show what is in back quotes as the placeholder.
 func (o *Option) usage() string {
-	placeholder := o.kind.placeholder
+	placeholder, help := o.kind.placeholder, strings.ReplaceAll(o.Help, "`", `"`)
 	if words := o.Words(); words != nil && placeholder == strings.Join(words, "|") {
-		return o.Help
+		return help
 	}
-	return o.Help + " [" + o.Accepts() + "]"
+	return help + " [" + o.Accepts() + "]"
 }
 
 // Words returns the accepted words, for shell completion; nil if the option takes other values.
