@@ -98,8 +98,8 @@ func (s *Server) recover(ctx context.Context) bool {
 	}
 }
 
-// rejoin removes the old values that the server may hold, and sets it up if it missed nothing meanwhile. p was connected
-// after so many moves.
+// rejoin removes the old values that the server may hold, and sets it up if it missed nothing meanwhile. p was
+// connected after so many moves.
 func (s *Server) rejoin(ctx context.Context, p *link.Link, moves int32) error {
 	records := s.options.Load().Records
 	if records != nil && !s.judged.Load() {
