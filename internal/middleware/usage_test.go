@@ -73,6 +73,7 @@ func TestTheUseOfTheCacheIsKnownByRouteUserAndPrefix(t *testing.T) {
 	inBatches(t, anna, n, func(i int) string { return fmt.Sprintf("mg cart:%d v\r\n", i%100) })
 	inBatches(t, anna, n/4, func(int) string { return "get session:1 other cart:1 session:2\r\n" })
 
+	m.Settled(t)
 	s := m.Stats().Usage().Snapshot()
 	session, others := s.Routes["session:"], s.Routes[stats.DefaultRoute]
 	near(t, 2*n+n/2, session.Requests, "requests of the route")
