@@ -222,7 +222,8 @@ func (m *Middleware) replace(ctx context.Context, changed ...driven) error {
 	}
 	previous := m.current.Load()
 	servers, joined, successors := m.serversFor(o, previous)
-	if len(changed) == 0 && onlyAddresses(&previous.options, &o) && previous.router.Rerouting() == router.Rerouting() &&
+	if len(changed) == 0 && !previous.anyUndecided() && onlyAddresses(&previous.options, &o) &&
+		previous.router.Rerouting() == router.Rerouting() &&
 		slices.Equal(previous.router.Migrations(), router.Migrations()) {
 		return nil
 	}

@@ -60,6 +60,7 @@ type pool struct {
 	all       []string          // the names of all pools; nil: this one has copies of another pool's keys
 	several   atomic.Bool       // other middlewares may write the same servers, so stores are checked
 	versioned atomic.Bool       // stored items have versions
+	undecided bool              // it matters whether items can have versions, but no server has said so yet
 }
 
 // poolState is the part of a pool that outlives a core.
@@ -73,9 +74,11 @@ type poolState struct {
 	// its keys, because other pools had them.
 	absent atomic.Bool
 	// The fields below are guarded by Middleware.applying.
-	begun   bool      // its servers have been judged by the records on them
-	settled placement // the placement before change, or the current one if there is no change
-	change  *change   // nil: no change of placement is under way
+	begun bool // its servers have been judged by the records on them
+	// asked: servers have said whether items can have versions. supported: all that did when that was decided last can.
+	asked, supported bool
+	settled          placement // the placement before change, or the current one if there is no change
+	change           *change   // nil: no change of placement is under way
 	// of a pool added while clients are served: its servers are judged by this until the core is current
 	first atomic.Pointer[pool]
 	// diverted counts requests that went to the pool's gutter.
@@ -287,6 +290,11 @@ func (c *core) members() []worker.Member {
 // anySeveral reports whether other middlewares may write the servers of some pool.
 func (c *core) anySeveral() bool {
 	return slices.ContainsFunc(c.pools, func(p *pool) bool { return p.several.Load() })
+}
+
+// anyUndecided reports whether it is not known for some pool whether its items can have versions.
+func (c *core) anyUndecided() bool {
+	return slices.ContainsFunc(c.pools, func(p *pool) bool { return p.undecided })
 }
 
 // marksUnknown reports whether no server of some pool may be read now, because the marks on the servers can't be read.

@@ -154,6 +154,7 @@ func (m *Middleware) drive(ctx context.Context) {
 		m.applying.Lock()
 		next := time.Hour
 		if !m.stopping {
+			next = m.decideAgain(ctx)
 			for _, t := range m.poolStates {
 				next = min(next, m.watch(ctx, t))
 			}

@@ -144,7 +144,10 @@ func (m *Middleware) checkBegin(ctx context.Context, g *Migration, o *Options) e
 			"it starts", g.describe(), moment(g.Start), moment(earliest))
 	}
 	for _, p := range m.current.Load().pools {
-		if g.uses(p.name) && !p.versioned.Load() && !p.haveVersions(ctx) {
+		if !g.uses(p.name) || p.versioned.Load() {
+			continue
+		}
+		if all, _ := p.haveVersions(ctx); !all {
 			return fmt.Errorf("a migration of pool %q needs memcached 1.6.27 or later on all its servers", p.name)
 		}
 	}

@@ -86,3 +86,48 @@ func TestAStartComparesReplicasThatAReloadOfTheKilledMiddlewareHadMade(t *testin
 		})
 	}
 }
+
+func TestAnOutageLeavesUndecidedOrAsItIsWhetherThereAreSeveralWriters(t *testing.T) {
+	for name, atStart := range map[string]bool{"at the start": true, "at a reload": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log := &mctest.Output{}
+			servers := mctest.StartNewMemcacheds(t, 3)
+			o := middleware.Options{
+				Servers: mwtest.Servers(servers...), Log: slog.New(slog.NewTextHandler(log, nil)),
+				Listen: []string{"127.0.0.1:0"},
+			}
+			if atStart {
+				stopAll(servers)
+			}
+			waiting := log.Written("waiting for a server")
+			m := mwtest.Begin(t, o)
+			several := func() bool { return m.Stats().Snapshot().Several }
+			if atStart {
+				<-waiting
+				require.False(t, several())
+			} else {
+				<-m.Ready()
+				require.True(t, several())
+				stopAll(servers)
+				o.Depth = 1
+				require.NoError(t, m.Apply(t.Context(), o))
+				require.True(t, several())
+			}
+			for _, s := range servers {
+				s.Start()
+			}
+			require.Eventually(t, several, mctest.Patience, mctest.Tick)
+			client := m.Dial(t)
+			require.Eventually(t, func() bool {
+				return client.MustDo(t, "set k 0 0 1\r\nv\r\n") == "STORED\r\n"
+			}, mctest.Patience, mctest.Tick)
+		})
+	}
+}
+
+func stopAll(servers []*mctest.Server) {
+	for _, s := range servers {
+		s.Stop()
+	}
+}

@@ -48,13 +48,44 @@ func (p *pool) replicas() int {
 func (p *pool) decideWriters(ctx context.Context) {
 	shared := p.router.N() > 1 || p.migrates
 	several := shared && p.options.Writers == WritersSeveral
-	versioned := several || p.decidersMove() && p.haveVersions(ctx)
+	versioned := several
+	p.undecided = false
+	if !several && p.decidersMove() {
+		if all, known := p.haveVersions(ctx); known {
+			p.asked, p.supported = true, all
+		}
+		versioned, p.undecided = p.supported, !p.asked
+	}
 	several = several || versioned && shared && p.options.Writers == WritersAuto
 	for _, server := range p.servers {
 		server.NeedVersions(versioned)
 	}
 	p.several.Store(several)
 	p.versioned.Store(versioned)
+}
+
+// undecidedLook is the time between two looks whether servers of an undecided pool answer.
+const undecidedLook = 100 * time.Millisecond
+
+// decideAgain replaces the core once a server answers of a pool that is undecided. It returns how long drive may wait.
+// applying is held.
+func (m *Middleware) decideAgain(ctx context.Context) (wait time.Duration) {
+	wait = unknown
+	for _, p := range m.current.Load().pools {
+		if !p.undecided {
+			continue
+		}
+		wait = undecidedLook
+		if slices.ContainsFunc(p.servers, func(s *backend.Server) bool { return !s.Down() }) {
+			if _, known := p.haveVersions(ctx); known {
+				if err := m.replace(ctx); err != nil {
+					p.log.Error("what the servers that answer now support is not used", "error", err)
+				}
+				return wait
+			}
+		}
+	}
+	return wait
 }
 
 // decidersMove reports whether a conditional write of a key can be decided by one server now and by another later. Each
@@ -158,9 +189,9 @@ func ackOfBoth(p, q *pool) replica.Ack {
 	return ack
 }
 
-// haveVersions reports whether at least one server answers, and all that answer can store an item with a version. It
-// logs a warning about those that can't.
-func (p *pool) haveVersions(ctx context.Context) bool {
+// haveVersions reports whether all servers that answer can store an item with a version; known: one answers. It logs a
+// warning about those that can't.
+func (p *pool) haveVersions(ctx context.Context) (all, known bool) {
 	var mu sync.Mutex // guards both lists
 	var with, without []string
 	p.each(func(server *backend.Server) {
@@ -180,7 +211,7 @@ func (p *pool) haveVersions(ctx context.Context) bool {
 			"replicas would stay different and increments "+
 			"would be lost; upgrade them, or set --writers one if there is no other mcmw", "servers", without)
 	}
-	return len(with) > 0 && len(without) == 0
+	return len(with) > 0 && len(without) == 0, len(with)+len(without) > 0
 }
 
 // requireVersions makes connecting to a server fail if it can't store items with versions, in pools with writers
