@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -348,6 +349,49 @@ func TestReplicasAgreeBehindAFleetAfterAnUpgradeToSeveralWriters(t *testing.T) {
 	for _, addr := range load.Addrs {
 		require.NoError(t, s.load.Audit(t.Context(), addr, 3))
 	}
+	v := s.load.Verified()
+	require.Zero(t, v.StaleAfter, "%q", v.Examples)
+	require.Zero(t, v.Wrong, "%q", v.Examples)
+}
+
+// Both middlewares start while no server answers, so they find out under load that there may be several writers.
+func TestReplicasAgreeBehindAFleetThatStartsBeforeItsServers(t *testing.T) {
+	t.Parallel()
+	s := &scene{servers: mctest.StartNewMemcacheds(t, 3)}
+	for _, server := range s.servers {
+		server.Stop()
+	}
+	o := agreementOptions(middleware.WritersAuto)
+	o.SweepEvery, o.Servers, o.Listen = 100*time.Millisecond, mwtest.Servers(s.servers...), []string{"127.0.0.1:0"}
+	load := loadOf(t)
+	load.Resend, load.Restarts = true, true
+	for range 2 {
+		log := &mctest.Output{}
+		waiting := log.Written("waiting for a server")
+		o.Log = slog.New(slog.NewTextHandler(log, nil))
+		m := mwtest.Begin(t, o)
+		<-waiting
+		s.fleet, load.Addrs = append(s.fleet, m), append(load.Addrs, m.Addr())
+	}
+	for _, server := range s.servers {
+		server.Start()
+	}
+	for _, m := range s.fleet {
+		<-m.Ready()
+	}
+	s.load, s.shares = history.Start(load), true
+	stop := sync.OnceFunc(s.load.Stop)
+	defer stop()
+	s.more(t, 1000)
+	for _, m := range s.fleet {
+		require.True(t, m.Stats().Snapshot().Several)
+	}
+	s.load.Begin(history.After)
+	stop()
+	awaitSweeps(t, s.fleet...)
+	lines, present := disagreeing(t, s.servers, s.load.Keys())
+	require.Empty(t, lines)
+	require.NotZero(t, present)
 	v := s.load.Verified()
 	require.Zero(t, v.StaleAfter, "%q", v.Examples)
 	require.Zero(t, v.Wrong, "%q", v.Examples)
