@@ -202,11 +202,12 @@ func TestAReadThatNoServerAnswersFailsOrIsAMiss(t *testing.T) {
 		for line, want := range map[string]string{
 			"get a": "END\r\n", "mg a v": "EN\r\n", "mg a v q": "",
 			"mg a O7 v k": "EN O7 ka\r\n", "mg YQ== v k O7 b": "EN kYQ== b O7\r\n",
-			"me a": "SERVER_ERROR",
+			"gat 0 a": "END\r\n", "mg a T0 v k": "EN ka\r\n", "mg a T0 q": "",
+			"me a": "SERVER_ERROR", "mg a N0": "SERVER_ERROR", "mg a R30": "SERVER_ERROR", "touch a 0": "SERVER_ERROR",
 		} {
 			x := plan(t, setup{options: Options{GetErrorMiss: miss}})
 			i := x.request(line)
-			for n := range 3 {
+			for n := 0; n < len(x.Calls); n++ {
 				x.lose(n)
 				x.next()
 			}

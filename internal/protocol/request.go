@@ -65,12 +65,13 @@ func (r *Request) Key(room []byte) []byte {
 	return r.Keys
 }
 
-// Miss appends the reply to r if no key is found. ok is false if r is not a retrieval, so that there is no such reply.
+// Miss appends the reply to r if no key is found. ok is false if r is no retrieval, or an mg that does more than read
+// and touch, so that there is no such reply.
 func (r *Request) Miss(dst []byte) (reply []byte, ok bool) {
 	switch {
 	case r.Command.IsRetrieval():
 		return append(dst, TextEnd...), true
-	case r.Command != Meta || r.Verb != 'g' || !r.Has(Reads):
+	case !r.Fetches() || r.Has(Depends):
 		return dst, false
 	case r.Has(Quiet):
 		return dst, true
