@@ -16,7 +16,6 @@ import (
 	"mcmw/internal/netstage"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
-	"mcmw/internal/worker"
 )
 
 func start(t *testing.T, o middleware.Options) *mwtest.MW {
@@ -84,19 +83,6 @@ func TestAClientThatDoesNotReadIsClosedAndDoesNotDelayOthers(t *testing.T) {
 	}
 }
 
-func TestASlowClientThatFinallyReadsGetsEverything(t *testing.T) {
-	m := start(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Depth: 4}})
-	c, slow := m.Dial(t), m.Dial(t)
-	value := strings.Repeat("x", 1<<20-200)
-	assert.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1048376\r\n"+value+"\r\n"))
-	const gets = 32
-	require.NoError(t, slow.Send([]byte(strings.Repeat("get k\r\n", gets))))
-	assert.Contains(t, c.MustDo(t, "version\r\n"), "VERSION")
-	for range gets {
-		require.True(t, slow.MustReply(t) == "VALUE k 0 1048376\r\n"+value+"\r\nEND\r\n")
-	}
-}
-
 func TestAClientThatSendsByteByByteDoesNotDelayOthers(t *testing.T) {
 	m := start(t, middleware.Options{Workers: 1})
 	slow, c := m.Dial(t), m.Dial(t)
@@ -105,24 +91,4 @@ func TestAClientThatSendsByteByByteDoesNotDelayOthers(t *testing.T) {
 		assert.Contains(t, c.MustDo(t, "version\r\n"), "VERSION")
 	}
 	assert.Equal(t, "STORED\r\n", slow.MustReply(t))
-}
-
-func TestAHalfClosedClientGetsItsReplies(t *testing.T) {
-	c := start(t, middleware.Options{}).Dial(t)
-	require.NoError(t, c.Send([]byte("set k 0 0 1\r\nx\r\nget k\r\n")))
-	require.NoError(t, c.CloseWrite())
-	require.NoError(t, c.Conn.SetReadDeadline(time.Now().Add(mctest.Patience)))
-	all, err := io.ReadAll(c.Conn)
-	require.NoError(t, err)
-	assert.Equal(t, "STORED\r\nVALUE k 0 1\r\nx\r\nEND\r\n", string(all))
-}
-
-func TestAClientThatResetsInTheMiddleOfAValueLeavesNothingBehind(t *testing.T) {
-	m := start(t, middleware.Options{})
-	c := m.Dial(t)
-	c.MustDo(t, "version\r\n")
-	require.NoError(t, c.Send([]byte("set k 0 0 100000\r\nabc")))
-	require.NoError(t, c.Reset())
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 0 }, mctest.Patience, mctest.Tick)
-	assert.Equal(t, "END\r\n", m.Dial(t).MustDo(t, "get k\r\n"))
 }
