@@ -36,22 +36,6 @@ func startPlaced(t *testing.T, p topology, o middleware.Options) *placed {
 	return &placed{MW: mwtest.Start(t, o), servers: servers, router: router}
 }
 
-// forEachPlacement runs test for every topology with each kind of pool.
-func forEachPlacement(t *testing.T, test func(t *testing.T, m *placed)) {
-	t.Helper()
-	pools := map[string]middleware.WorkerPool{
-		"shared": middleware.WorkersShared, "per-server": middleware.WorkersPerServer,
-	}
-	for _, p := range topologies {
-		for name, pool := range pools {
-			t.Run(p.name+", pool "+name, func(t *testing.T) {
-				t.Parallel()
-				test(t, startPlaced(t, p, middleware.Options{Workers: 3, WorkerPool: pool}))
-			})
-		}
-	}
-}
-
 // numbered returns n keys. They begin with their number, because twemproxy's hash, the default on rings, places keys
 // that differ only in their last bytes on one server.
 func numbered(n int) []string {
@@ -116,59 +100,40 @@ func holds(t *testing.T, server *mctest.Server, keys []string) []copyOf {
 	return copies
 }
 
-func TestTheDefaultReadPolicyReadsWhereTheRouterSays(t *testing.T) {
-	forEachPlacement(t, func(t *testing.T, m *placed) {
-		c := m.Dial(t)
-		keys := numbered(60)
-		m.spread(t, keys)
-		want := make([]int64, len(m.servers))
-		before := m.cmdGets()
-		for _, key := range keys {
-			require.Equal(t, "END\r\n", c.MustDo(t, "get "+key+"\r\n"))
-			want[m.router.Primary([]byte(key))]++
-		}
-		asked := m.askedSince(before)
-		if m.router.Pools()[0].Read() == route.ReadPrimary {
-			require.Equal(t, want, asked)
-			return
-		}
-		// Round-robin: each worker has its own turn, so with three workers the numbers of the servers differ by at most
-		// three.
-		require.EqualValues(t, len(keys), sum(asked))
-		require.LessOrEqual(t, slices.Max(asked)-slices.Min(asked), int64(3), "%v", asked)
-	})
-}
-
 func TestEachReadPolicyReadsFromReplicasOfTheKeyOnly(t *testing.T) {
 	p := topology{"", 3, 2, false}
-	for _, policy := range []route.ReadPolicy{route.ReadRoundRobin, route.ReadPrimary, route.ReadLeastBusy} {
-		t.Run(policy.String(), func(t *testing.T) {
-			t.Parallel()
-			m := startPlaced(t, p, middleware.Options{Workers: 1, Placement: route.Options{Read: policy}})
-			c := m.Dial(t)
-			keys := numbered(10)
-			m.spread(t, keys)
-			for _, key := range keys {
-				before := m.cmdGets()
-				const reads = 20
-				for range reads {
-					c.MustDo(t, "get "+key+"\r\n")
-				}
-				asked := m.askedSince(before)
-				holders := m.router.Replicas([]byte(key), nil)
-				for s, n := range asked {
-					switch {
-					case !slices.Contains(holders, s):
-						require.Zero(t, n, "%s was read from server %d, which does not hold it", key, s+1)
-					case policy == route.ReadRoundRobin:
-						require.EqualValues(t, reads/len(holders), n, "%s: %v", key, asked)
-					case policy == route.ReadPrimary && s == holders[0]:
-						require.EqualValues(t, reads, n, "%s: %v", key, asked)
+	policies := []route.ReadPolicy{route.ReadDefault, route.ReadRoundRobin, route.ReadPrimary, route.ReadLeastBusy}
+	for _, pool := range []middleware.WorkerPool{middleware.WorkersShared, middleware.WorkersPerServer} {
+		for _, policy := range policies {
+			t.Run(fmt.Sprintf("%v, pool %v", policy, pool), func(t *testing.T) {
+				t.Parallel()
+				o := middleware.Options{Workers: 1, WorkerPool: pool, Placement: route.Options{Read: policy}}
+				m := startPlaced(t, p, o)
+				c := m.Dial(t)
+				keys := numbered(10)
+				m.spread(t, keys)
+				for _, key := range keys {
+					before := m.cmdGets()
+					const reads = 20
+					for range reads {
+						c.MustDo(t, "get "+key+"\r\n")
 					}
+					asked := m.askedSince(before)
+					holders := m.router.Replicas([]byte(key), nil)
+					for s, n := range asked {
+						switch {
+						case !slices.Contains(holders, s):
+							require.Zero(t, n, "%s was read from server %d, which does not hold it", key, s+1)
+						case policy == route.ReadRoundRobin:
+							require.EqualValues(t, reads/len(holders), n, "%s: %v", key, asked)
+						case policy != route.ReadLeastBusy && s == holders[0]:
+							require.EqualValues(t, reads, n, "%s: %v", key, asked)
+						}
+					}
+					require.EqualValues(t, reads, sum(asked), key)
 				}
-				require.EqualValues(t, reads, sum(asked), key)
-			}
-		})
+			})
+		}
 	}
 }
 
