@@ -374,30 +374,3 @@ func TestAPoolWithoutServersDelaysNoOther(t *testing.T) {
 			10*time.Millisecond)
 	}
 }
-
-func TestEachPoolHasItsOwnTimeout(t *testing.T) {
-	t.Parallel()
-	hasty, patient := mctest.StartMemcached(t), mctest.StartMemcached(t)
-	o := middleware.Options{
-		Pools: []middleware.PoolOptions{
-			pooled("hasty", route.Options{}, hasty),
-			pooled("patient", route.Options{}, patient),
-		},
-		Routes: route.Routes{Prefixes: []route.Prefix{{Prefix: "h", Pool: "hasty"}}, Default: "patient"},
-	}
-	o.Pools[0].Timeout, o.Pools[0].FailureLimit = 100*time.Millisecond, 1
-	m := mwtest.Start(t, o)
-	c, other := m.Dial(t), m.Dial(t)
-	require.Equal(t, "STORED\r\n", c.MustDo(t, "set p 0 0 1\r\n1\r\n"))
-	hasty.Freeze()
-	patient.Freeze()
-	require.NoError(t, c.Send([]byte("get h\r\nget p\r\n"))) // one round
-	require.NoError(t, other.Send([]byte("get p\r\n")))
-	// The worker gives up one request, and waits for the other.
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[0].Health.State == backend.Down.String() },
-		mctest.Patience, pollPause)
-	patient.Thaw()
-	require.Equal(t, "SERVER_ERROR hasty-server-1: no reply in time\r\n", c.MustReply(t))
-	require.Equal(t, "VALUE p 0 1\r\n1\r\nEND\r\n", c.MustReply(t))
-	require.Equal(t, "VALUE p 0 1\r\n1\r\nEND\r\n", other.MustReply(t))
-}
