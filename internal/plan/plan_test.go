@@ -315,26 +315,6 @@ func TestNearestReadsStayInTheirZoneWhileItHasAServerThatMayBeRead(t *testing.T)
 	assert.Equal(t, evenly("0", "1"), asked("get a"), "ReadNearest is not set")
 }
 
-func TestAShardedMultiGetIsSplitEvenlyAndAnsweredInOrder(t *testing.T) {
-	x := plan(t, setup{options: Options{Sharded: true}})
-	i := x.request("get a b c d")
-	require.Equal(t, []string{"0: get a b", "1: get c", "2: get d"}, x.calls())
-	x.reply(2, "VALUE d 0 1\r\n4\r\nEND\r\n")
-	x.reply(1, "END\r\n")
-	x.reply(0, "VALUE b 0 1\r\n2\r\nEND\r\n")
-	assert.Equal(t, "VALUE b 0 1\r\n2\r\nVALUE d 0 1\r\n4\r\nEND\r\n", x.answer(i))
-	result, hits := x.Result(i)
-	assert.Equal(t, stats.ResultPartial, result)
-	assert.Equal(t, 2, hits)
-
-	for s := range x.Servers {
-		x.Servers[s].Readable = false
-	}
-	x.Part()
-	x.request("get a b")
-	assert.Len(t, x.calls(), 2, "any servers; the worker refuses it")
-}
-
 // A server that stalls may reply after others were asked in its place.
 func TestALateReplyToAGetThatOthersHaveAnsweredIsDropped(t *testing.T) {
 	x := plan(t, setup{replicas: 2, read: route.ReadPrimary})

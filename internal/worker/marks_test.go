@@ -203,7 +203,7 @@ func TestAnErrorIsGivenAtOnceWhenTooFewServersCanBeReached(t *testing.T) {
 			// A request that waits for the timeout fails the test.
 			m, a, _ := twoPools(t, middleware.Options{
 				Workers:        1,
-				RequestOptions: worker.RequestOptions{Timeout: 10 * time.Minute, GetErrorMiss: miss},
+				RequestOptions: worker.RequestOptions{Timeout: 10 * time.Minute, GetErrorMiss: miss, Sharded: true},
 			})
 			c := m.Dial(t)
 			require.Eventually(t, func() bool { return c.MustDo(t, "set a 0 0 1\r\n1\r\n") == "STORED\r\n" },
