@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/protocol"
-	"mcmw/internal/replica"
 	"mcmw/internal/request"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
@@ -474,14 +473,4 @@ func TestEachRequestGetsALaneOfAServerThatItNeeds(t *testing.T) {
 	primary, err := route.New(router.Servers(), route.Options{Replicas: 2, Read: route.ReadPrimary})
 	require.NoError(t, err)
 	assert.Equal(t, []int{ReadLane(1)}, lanes(NewLaneChooser(primary, nil, unversioned), "get "+k))
-}
-
-func TestADeletionThatMostReplicasFailIsAnErrorWithoutRepair(t *testing.T) {
-	x := plan(t, setup{options: Options{Pools: []Pool{{Ack: replica.AckQuorum}}}})
-	i := x.request("delete a")
-	x.lose(0)
-	x.lose(1)
-	x.reply(2, "DELETED\r\n")
-	assert.Contains(t, x.answer(i), "gone")
-	assert.Empty(t, x.Repairs(i))
 }
