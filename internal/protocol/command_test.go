@@ -104,47 +104,6 @@ func TestAKeyInBase64IsDecodedAndOthersAreReturnedUnchanged(t *testing.T) {
 	}
 }
 
-func TestACommandAcceptsTheElementsOfItsRepliesAndNoOthers(t *testing.T) {
-	type verdict struct{ last, ok bool }
-	var (
-		no   = verdict{}
-		more = verdict{false, true}
-		end  = verdict{true, true}
-	)
-	for _, tc := range []struct {
-		command       Command
-		kind          ReplyKind
-		first, fenced bool
-		want          verdict
-	}{
-		{Get, ReplyValue, true, false, more},
-		{Get, ReplyEnd, false, false, end},
-		{Gats, ReplyServerError, false, false, end},
-		{Get, ReplyStored, true, false, no},
-		{Set, ReplyStored, true, false, end},
-		{Set, ReplyEnd, true, false, no},
-		{Incr, ReplyNumber, true, false, end},
-		{Stats, ReplyStat, true, false, more},
-		{Stats, ReplyReset, true, false, end},
-		{Stats, ReplyReset, false, false, no},
-		{Meta, ReplyMetaValue, true, false, end},
-		{Meta, ReplyMetaNoop, true, false, no},
-		{Meta, ReplyMetaDone, true, true, more},
-		{Meta, ReplyClientError, true, true, more},
-		{Meta, ReplyMetaDone, false, true, no},
-		{Meta, ReplyMetaNoop, false, true, end},
-		{Admin, ReplyText, true, true, more},
-		{Admin, ReplyError, false, true, more},
-		{Admin, ReplyValue, true, true, no},
-		{Admin, ReplyMetaNoop, false, true, end},
-		{Invalid, ReplyText, true, false, no},
-	} {
-		last, ok := tc.command.Accepts(tc.kind, tc.first, tc.fenced)
-		assert.Equal(t, tc.want.ok, ok, "%+v", tc)
-		assert.Equal(t, tc.want.last, last && ok, "%+v", tc)
-	}
-}
-
 // Package stats, which counts by command, is exempt.
 func TestNoOtherPackageDistinguishesCommandsByName(t *testing.T) {
 	var names []string

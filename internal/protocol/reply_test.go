@@ -9,29 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAReplyElementIsRecognised(t *testing.T) {
-	for in, want := range map[string]ReplyKind{
-		"VALUE k 0 3\r\nabc\r\n": ReplyValue, "VALUE k 0 0 12\r\n\r\n": ReplyValue,
-		"VALUE k 0 4\r\n\r\n\r\n\r\n": ReplyValue,
-		"END\r\n":                     ReplyEnd, "STORED\r\n": ReplyStored, "NOT_STORED\r\n": ReplyNotStored,
-		"EXISTS\r\n":    ReplyExists,
-		"NOT_FOUND\r\n": ReplyNotFound, "DELETED\r\n": ReplyDeleted, "TOUCHED\r\n": ReplyTouched, "OK\r\n": ReplyOK,
-		"RESET\r\n": ReplyReset, "12\r\n": ReplyNumber, "9  \r\n": ReplyNumber, "VERSION 1.6.18\r\n": ReplyVersion,
-		"STAT a b\r\n": ReplyStat, "ITEM a [1 b; 0 s]\r\n": ReplyStat, "PREFIX a get 1\r\n": ReplyStat,
-		"VA 2 f0\r\nab\r\n": ReplyMetaValue, "HD\r\n": ReplyMetaDone, "EN\r\n": ReplyMetaMiss,
-		"ME k a=b\r\n": ReplyMetaDebug, "NF O1\r\n": ReplyMetaNotFound,
-		"NS\r\n": ReplyMetaNotStored, "EX\r\n": ReplyMetaExists,
-		"MN\r\n": ReplyMetaNoop, "ERROR\r\n": ReplyError, "CLIENT_ERROR x\r\n": ReplyClientError,
-		"SERVER_ERROR out of memory\r\n": ReplyServerError, "BUSY currently\r\n": ReplyText, "\r\n": ReplyText,
-	} {
-		var r Reply
-		n, _, err := DecodeReply([]byte(in), &r)
-		require.NoError(t, err, in)
-		assert.Equal(t, len(in), n, in)
-		assert.Equal(t, want, r.Kind, in)
-	}
-}
-
 func TestBytesThatAreNoReplyAreAnError(t *testing.T) {
 	for _, in := range []string{
 		"STORED\n", "\n", "VALUE k 0 3\r\nabcde", "VALUE k 0 x\r\n", "VALUE k 0\r\n", "VALUE k\r\n", "VALUE  0 1\r\n",

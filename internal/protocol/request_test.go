@@ -32,28 +32,7 @@ func TestARequestIsDecodedIntoItsParts(t *testing.T) {
 		in   string
 		want parts
 	}{
-		{"get a\r\n", parts{Command: Get, Exact: true, NumKeys: 1, Keys: []byte("a"), Head: []byte("get a")}},
-		{"get a\n", parts{Command: Get, NumKeys: 1, Keys: []byte("a"), Head: []byte("get a")}},
-		{"get  a\r\n", parts{Command: Get, NumKeys: 1, Keys: []byte("a"), Head: []byte("get a")}},
-		{"get a \r\n", parts{Command: Get, NumKeys: 1, Keys: []byte("a"), Head: []byte("get a")}},
 		{"gets  a  bc \r\n", parts{Command: Gets, NumKeys: 2, Keys: []byte("a bc"), Head: []byte("gets a bc")}},
-		{"get a b\tc\r\n", parts{
-			Command: Get, Exact: true, NumKeys: 2, Keys: []byte("a b\tc"),
-			Head: []byte("get a b\tc"),
-		}},
-		{"gat 10 a b\r\n", parts{
-			Command: Gat, Exact: true, NumKeys: 2, Keys: []byte("a b"),
-			Head: []byte("gat 10 a b"),
-		}},
-		{"gat  007 a  b\r\n", parts{Command: Gat, NumKeys: 2, Keys: []byte("a b"), Head: []byte("gat 7 a b")}},
-		{"set k 1 2 3\r\nabc\r\n", parts{
-			Command: Set, Exact: true, NumKeys: 1, Keys: []byte("k"),
-			Head: []byte("set k 1 2 3"), Data: []byte("abc\r\n"),
-		}},
-		{
-			"set k 01 00 003\r\nabc\r\n",
-			parts{Command: Set, NumKeys: 1, Keys: []byte("k"), Head: []byte("set k 1 0 3"), Data: []byte("abc\r\n")},
-		},
 		{
 			"set k 1 -2 0 noreply\r\n\r\n",
 			parts{
@@ -61,49 +40,12 @@ func TestARequestIsDecodedIntoItsParts(t *testing.T) {
 				Data: []byte("\r\n"),
 			},
 		},
-		{
-			"set k 1 2 1 nonsense\r\nx\r\n",
-			parts{Command: Set, NumKeys: 1, Keys: []byte("k"), Head: []byte("set k 1 2 1"), Data: []byte("x\r\n")},
-		},
-		{
-			"cas k 0 0 1 77 noreply\r\nx\r\n",
-			parts{
-				Command: Cas, NoReply: true, NumKeys: 1, Keys: []byte("k"), Head: []byte("cas k 0 0 1 77"),
-				Data: []byte("x\r\n"),
-			},
-		},
-		{"delete k 0 noreply\r\n", parts{
-			Command: Delete, NoReply: true, NumKeys: 1, Keys: []byte("k"),
-			Head: []byte("delete k"),
-		}},
-		{"delete noreply\r\n", parts{
-			Command: Delete, NoReply: true, NumKeys: 1, Keys: []byte("noreply"),
-			Head: []byte("delete noreply 0"),
-		}},
-		{"incr k 5\r\n", parts{Command: Incr, Exact: true, NumKeys: 1, Keys: []byte("k"), Head: []byte("incr k 5")}},
-		{"touch k -1\r\n", parts{
-			Command: Touch, Exact: true, NumKeys: 1, Keys: []byte("k"),
-			Head: []byte("touch k -1"),
-		}},
-		{" flush_all 10 noreply\r\n", parts{Command: FlushAll, NoReply: true, Head: []byte("flush_all 10")}},
-		{"flush_all noreply\r\n", parts{Command: FlushAll, NoReply: true, Head: []byte("flush_all")}},
-		{"stats items\r\n", parts{Command: Stats, Exact: true, Head: []byte("stats items")}},
-		{"stats \r\n", parts{Command: Stats, Head: []byte("stats")}},
-		{"stats detail bogus\r\n", parts{Command: Stats, Head: []byte("stats detail")}},
-		{"version x\r\n", parts{Command: Version, Head: []byte("version")}},
-		{"mg k v\r\n", parts{Command: Meta, Exact: true, NumKeys: 1, Keys: []byte("k"), Head: []byte("mg k v")}},
-		{"mg k value T007\r\n", parts{Command: Meta, NumKeys: 1, Keys: []byte("k"), Head: []byte("mg k v T7")}},
 		{"me " + key + " b\r\n", parts{
 			Command: Meta, NumKeys: 1, Keys: []byte(key),
 			Head: []byte("me " + key + " b b"),
 		}},
 		{"me k x y\r\n", parts{Command: Meta, NumKeys: 1, Keys: []byte("k"), Head: []byte("me k")}},
 		{"mn\r\n", parts{Command: Meta, Exact: true, Head: []byte("mn"), Answer: TextMetaNoop}},
-		{"ms k 2 c MSet\r\nab\r\n", parts{
-			Command: Meta, NumKeys: 1, Keys: []byte("k"), Head: []byte("ms k 2 c MS"),
-			Data: []byte("ab\r\n"),
-		}},
-		{"slabs automove 1\r\n", parts{Command: Admin, Exact: true, Head: []byte("slabs automove 1")}},
 	} {
 		t.Run(strings.TrimSpace(tc.in), func(t *testing.T) {
 			var r Request
@@ -359,21 +301,6 @@ func TestDecodingARequestAllocatesNothing(t *testing.T) {
 	} {
 		buf := []byte(in)
 		assert.Zero(t, testing.AllocsPerRun(100, func() { _, _, _ = l.Decode(buf, &r) }), in)
-	}
-}
-
-func TestModesAndFlagsWithAnyByteAreDecodedWithoutPanic(t *testing.T) {
-	for _, in := range []string{
-		"mg k M%c\r\n", "md k M%c\r\n", "ms k 1 M%c\r\nx\r\n", "ma k M%c\r\n", "mg k %c\r\n",
-		"me k %c\r\n",
-	} {
-		for b := range 256 {
-			request := bytes.Replace([]byte(in), []byte("%c"), []byte{byte(b)}, 1)
-			var r Request
-			l := limits()
-			n, need, err := l.Decode(request, &r)
-			require.True(t, n > 0 || need > 0 || err != nil, "%q", request)
-		}
 	}
 }
 
