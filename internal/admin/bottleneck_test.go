@@ -56,26 +56,6 @@ func slow(t *testing.T, service time.Duration) string {
 	}).Addr()
 }
 
-// capped starts a server that answers gets at once, but at most one per interval; the others wait.
-func capped(t *testing.T, interval time.Duration) string {
-	var mu sync.Mutex
-	var next time.Time
-	return mctest.StartScript(t, func(p *mctest.Peer) {
-		p.Answer(func(string) string {
-			mu.Lock()
-			now := time.Now()
-			if next.Before(now) {
-				next = now
-			}
-			wait := next.Sub(now)
-			next = next.Add(interval)
-			mu.Unlock()
-			time.Sleep(wait)
-			return "END\r\n"
-		})
-	}).Addr()
-}
-
 // observe sends gets from a number of clients through a middleware, and returns the model's report. Each client sends
 // its next get when the reply to the previous one has come. Before that each server is observed without load.
 func observe(t *testing.T, o middleware.Options, clients, requests int) *model.Report {
@@ -136,21 +116,6 @@ func TestASlowServerIsFoundToBeTheLimit(t *testing.T) {
 	})
 }
 
-func TestACappedServerIsFoundToBeTheLimit(t *testing.T) {
-	slower(t, func(times time.Duration) string {
-		r := observe(t, oneWorkerEach(16, far(t, times*10*time.Millisecond), far(t, times*10*time.Millisecond),
-			capped(t, times*time.Second/30)), 32, 200)
-		if wrong := limited(r, "server server-3"); wrong != "" {
-			return wrong
-		}
-		if math.Abs(r.Rate-r.Capacity) > 0.2*r.Rate {
-			return fmt.Sprintf("at its limit it serves %.1f requests/s, %.1f are said to be possible", r.Rate,
-				r.Capacity)
-		}
-		return ""
-	})
-}
-
 func TestOneWorkerIsFoundToBeTheLimitAndMoreWouldHelp(t *testing.T) {
 	slower(t, func(times time.Duration) string {
 		r := observe(t, oneWorkerEach(1, far(t, times*20*time.Millisecond)), 16, 150)
@@ -163,17 +128,6 @@ func TestOneWorkerIsFoundToBeTheLimitAndMoreWouldHelp(t *testing.T) {
 			return fmt.Sprintf("%d workers, which are said to be useful, serve %.1f requests/s, one %.1f",
 				r.UsefulWorkers, helped.Rate, r.Rate)
 		}
-		return ""
-	})
-}
-
-func TestALightLoadSaturatesNothing(t *testing.T) {
-	slower(t, func(times time.Duration) string {
-		r := observe(t, oneWorkerEach(8, far(t, times*20*time.Millisecond)), 1, 60)
-		if r.Saturated || r.Capacity <= 2*r.Rate {
-			return fmt.Sprintf("saturated: %t, at %.1f of %.1f requests/s", r.Saturated, r.Rate, r.Capacity)
-		}
-		require.Contains(t, r.Advice, "Nothing is saturated")
 		return ""
 	})
 }
