@@ -1,7 +1,6 @@
 package shadow
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"strings"
@@ -268,20 +267,6 @@ func TestAReadIsCopiedKeyByKeyWithTheClientsAnswer(t *testing.T) {
 	require.False(t, copies[0].compare)
 }
 
-func TestAReadThatIsAnsweredInPortionsIsCopiedOnce(t *testing.T) {
-	b := newBench(Options{Share: 1, Compare: true})
-	var r protocol.Request
-	l := protocol.Limits{}.WithDefaults()
-	_, _, err := l.Decode([]byte("get s1 s2 s3\r\n"), &r)
-	require.NoError(t, err)
-	require.True(t, b.Begin(&r, r.Key(nil)))
-	b.Add([]byte("VALUE s2 0 1\r\na\r\n"))
-	b.Read(stats.ResultOK, len("s1 s2 "), request.Order{})
-	b.HandOver()
-	texts, _ := b.taken()
-	require.Equal(t, []string{"get s1\r\n", "get s2\r\n"}, texts)
-}
-
 // dropped returns how many copies were dropped, by reason.
 func dropped(s *stats.Shadow) [stats.NumShadowDrops]uint64 { return snapshot(s).Dropped }
 
@@ -325,15 +310,12 @@ func TestCopiesThatDoNotFitAreDroppedAndTheirKeysAreInDoubt(t *testing.T) {
 type shadowServer struct {
 	t      *testing.T
 	values map[string]string // by request: the reply
-	asked  []string
 }
 
 func (s *shadowServer) put(b *request.Batch) {
 	var g wire.Gather
 	for i := range b.Requests {
-		text := string(b.Requests[i].Raw)
-		s.asked = append(s.asked, text)
-		reply, ok := s.values[text]
+		reply, ok := s.values[string(b.Requests[i].Raw)]
 		if !ok {
 			reply = "STORED\r\n"
 		}
@@ -498,43 +480,6 @@ func TestCopiesAnsweredWithNonsenseCountAsErrors(t *testing.T) {
 	b.serve(t, "get s2\r\n", stats.ResultMiss, "END\r\n")
 	require.Equal(t, []stats.ShadowResult{stats.ShadowError, stats.ShadowError},
 		b.judged(t, j, map[string]string{"get s\r\n": "VALUE s 0 x"}))
-}
-
-func TestEachCopyReachesTheShadowOnceAndInOrder(t *testing.T) {
-	b := newBench(Options{Share: 1, All: true, Compare: true})
-	s := &shadowServer{t: t, values: map[string]string{"get s\r\n": "END\r\n"}}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	l := protocol.Limits{}.WithDefaults()
-	go func() {
-		defer close(ended)
-		b.feed.Run(ctx, &l, s.put)
-	}()
-	var want []string
-	for i := range 3000 {
-		text := fmt.Sprintf("set s 0 0 %d\r\n%d\r\n", len(fmt.Sprint(i)), i)
-		if i%3 == 0 {
-			text = "get s\r\n"
-		}
-		want = append(want, text)
-		before := dropped(b.counts)
-		b.serve(t, text, stats.ResultOK, "END\r\n"[:5*((3-i%3)/3)])
-		if dropped(b.counts) != before {
-			want = want[:len(want)-1]
-		}
-	}
-	require.Eventually(t, func() bool {
-		c := snapshot(b.counts)
-		answered := uint64(0)
-		for _, n := range c.Answers {
-			answered += n
-		}
-		return answered == c.Copied
-	}, mctest.Patience, mctest.Tick)
-	stop()
-	<-ended
-	require.Equal(t, want, s.asked)
-	require.Zero(t, b.feed.bytes.Load())
 }
 
 func TestCopyingAllocatesNothing(t *testing.T) {
