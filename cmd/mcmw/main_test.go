@@ -91,19 +91,6 @@ func TestABadVariableStopsServeWithExitCodeTwo(t *testing.T) {
 		stderr)
 }
 
-func TestConfigCheckReportsAllErrorsOfTheFileAtOnce(t *testing.T) {
-	t.Chdir(t.TempDir())
-	require.NoError(t, os.WriteFile("mcmw.yaml", []byte("servers: [a]\ndepth: 0\nwrokers: 3\nqueue: x\n"), 0o600))
-	code, stdout, stderr := execute(t, "config", "check", "--config", "mcmw.yaml", "--procs", "-1")
-	require.Equal(t, exitUsage, code)
-	require.Empty(t, stdout)
-	require.Equal(t, `mcmw: mcmw.yaml:3: unknown key "wrokers"; did you mean "workers"?
-mcmw: mcmw.yaml:2: depth: "0" is too small; accepted: 1 to 4096 requests
-mcmw: mcmw.yaml:4: queue: "x" is not a whole number; accepted: 1 to 1048576 batches
-mcmw: flag --procs: "-1" is too small; accepted: 0 to 1024; 0 or auto: chosen at start
-`, stderr)
-}
-
 func TestConfigCheckSaysOKAndWarnsOfMisspeltVariables(t *testing.T) {
 	t.Setenv("MCMW_SERVER", "a")
 	code, stdout, stderr := execute(t, "config", "check", "-m", "a")

@@ -72,18 +72,6 @@ func literal(s string) string { return regexp.QuoteMeta(s) }
 // yamlQuote returns s as a quoted YAML text.
 func yamlQuote(s string) string { return strconv.Quote(s) }
 
-func TestTheShortFlagsOfTheReportsWork(t *testing.T) {
-	const line = "-l 127.0.0.1 -p 11311 -t 64 -s true -m 127.0.0.1:11211 127.0.0.1:11212"
-	c := sources{args: strings.Fields(line)}.load(t)
-	require.Equal(t, []string{"127.0.0.1:11311"}, c.ListenAddrs())
-	require.Equal(t, 64, c.Workers)
-	require.True(t, c.Sharded)
-	require.Equal(t, []route.Server{
-		{Name: "127.0.0.1:11211", Addr: "127.0.0.1:11211", Weight: 1},
-		{Name: "127.0.0.1:11212", Addr: "127.0.0.1:11212", Weight: 1},
-	}, c.Servers)
-}
-
 func TestATogglesValueMayFollowTheFlagInAnyForm(t *testing.T) {
 	for args, want := range map[string]bool{
 		"-m a":                      false,

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"mcmw/internal/config"
 	"mcmw/internal/mctest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/secret"
@@ -195,9 +194,4 @@ func TestThePrintedConfigurationHasPathsAndNoContents(t *testing.T) {
 	require.Contains(t, text.String(), "auth-file: users #")
 	require.NotContains(t, text.String(), "hidden")
 	require.NotContains(t, text.String(), "anna")
-}
-
-func TestTheAdminServerIsOnLoopbackUnlessAskedOtherwise(t *testing.T) {
-	require.Equal(t, "127.0.0.1:9150", config.Find("admin").Default)
-	require.Equal(t, "127.0.0.1", config.Find("listen").Default)
 }
