@@ -129,56 +129,6 @@ func awaitLog(t *testing.T, log *output, text string) {
 		"no %q in:\n%s", text, log)
 }
 
-func TestServersAreAddedAndRemovedUnderLoadWithoutAnError(t *testing.T) {
-	placements := map[string]string{
-		"two of all": "replicas: 2\nsharded: true\n",
-		"per server": "replicas: 1\nsharded: true\npool: per-server\n",
-	}
-	if mctest.Long() {
-		placements["replicated"], placements["sharded"] = "replicas: all\n", "replicas: 1\nsharded: true\n"
-	}
-	for name, placement := range placements {
-		t.Run(name, func(t *testing.T) {
-			var addrs []any
-			for _, s := range mctest.StartMemcacheds(t, 5) {
-				addrs = append(addrs, s.Addr())
-			}
-			file := filepath.Join(t.TempDir(), "mcmw.yaml")
-			write := func(servers string) {
-				text := fmt.Sprintf("listen-port: 0\nadmin: 127.0.0.1:0\nworkers: 2\nchange-step: "+
-					"50ms\nwatch-interval: 0s\ntimeout: 20s\nconnect-timeout: 20s\n"+
-					placement+"servers: ["+servers+"]\n", addrs...)
-				require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-			}
-			write("a=%[1]s, b=%[2]s, c=%[3]s")
-			p := startProcess(t, "serve", "--config", file)
-			w := startWriters(t, awaitEntry(t, p.stderr, "ready").Listen[0])
-			for _, step := range []struct{ servers, log string }{
-				{"a=%[1]s, b=%[2]s, c=%[3]s, d=%[4]s", `"added":["d"]`},
-				{"a=%[1]s, b=%[2]s, d=%[4]s", `"removed":["c"]`},
-				{"a=%[1]s, b=%[2]s*3, d=%[4]s", `"reweighted":["b: 1 -> 3"]`},
-				{"x=%[1]s, b=%[2]s*3, d=%[4]s", `"renamed":["a -> x"]`},
-				{"a=%[1]s, b=%[2]s*3, d=%[4]s", `"renamed":["x -> a"]`},
-				{"d=%[4]s, b=%[2]s, e=%[5]s", `"added":["e"],"removed":["a"],"reweighted":["b: 3 -> 1"]`},
-				{"a=%[1]s, b=%[2]s, c=%[3]s", `"added":["a","c"],"removed":["d","e"]`},
-			} {
-				w.proceed(t)
-				write(step.servers)
-				require.NoError(t, p.Process.Signal(syscall.SIGHUP))
-				awaitLog(t, p.stderr, step.log)
-			}
-			errors, wrong := w.results(t)
-			require.Empty(t, wrong)
-			require.Empty(t, errors)
-
-			admin := awaitEntry(t, p.stderr, "admin server listens").Address
-			metrics := body(t, "http://"+admin+"/metrics")
-			require.Contains(t, metrics, "mcmw_config_reloads_total{result=\"applied\"} 7\n")
-			require.Contains(t, metrics, "mcmw_config_reloads_total{result=\"refused\"} 0\n")
-		})
-	}
-}
-
 func TestARefusedConfigurationChangesNothingUnderLoad(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	file := filepath.Join(t.TempDir(), "mcmw.yaml")
@@ -323,16 +273,11 @@ func (s *statefulSet) start(t *testing.T, pod int, address string) {
 	s.SetAddrs(s.host(pod), address)
 }
 
-// publish gives the service the SRV records of the pods with these numbers; without numbers, of all pods.
-func (s *statefulSet) publish(pods ...int) {
-	if len(pods) == 0 {
-		for i := range s.pods {
-			pods = append(pods, i)
-		}
-	}
+// publish gives the service the SRV records of all pods.
+func (s *statefulSet) publish() {
 	var targets []mctest.Target
-	for _, i := range pods {
-		targets = append(targets, mctest.Target{Host: s.host(i), Port: s.port, Weight: 100 / len(pods)})
+	for i := range s.pods {
+		targets = append(targets, mctest.Target{Host: s.host(i), Port: s.port, Weight: 100 / len(s.pods)})
 	}
 	s.SetSRV(setService, targets...)
 }
@@ -379,42 +324,6 @@ func TestAPodThatMovesLosesOnlyItsOwnRequests(t *testing.T) {
 			require.LessOrEqual(t, len(errors), len(w.done), "at most one request of each connection")
 		})
 	}
-}
-
-func TestNothingChangesWhileDNSFails(t *testing.T) {
-	s := startSet(t, 3)
-	p, address := s.serve(t, "--replicas", "1", "--sharded")
-	w := startWriters(t, address)
-	w.proceed(t)
-	s.Fail("")
-	awaitLog(t, p.stderr, `"msg":"a name cannot be looked up; its servers stay"`)
-	asked := s.Asked(setService)
-	require.Eventually(t, func() bool { return s.Asked(setService) > asked+10 }, mctest.Patience, mctest.Tick)
-	w.proceed(t)
-	s.Heal()
-	awaitLog(t, p.stderr, `"msg":"a name is found again"`)
-	s.SetSRV(setService)
-	awaitLog(t, p.stderr, `"msg":"a name has no records any more; its servers stay"`)
-	errors, wrong := w.results(t)
-	require.Empty(t, wrong)
-	require.Empty(t, errors)
-	require.NotContains(t, p.stderr.String(), "the servers have changed")
-}
-
-func TestAStatefulSetGrowsAndShrinksUnderLoad(t *testing.T) {
-	s := startSet(t, 2)
-	p, address := s.serve(t, "--replicas", "1", "--sharded")
-	w := startWriters(t, address)
-	w.proceed(t)
-	s.start(t, 2, setAddress(2))
-	s.publish()
-	awaitLog(t, p.stderr, fmt.Sprintf(`"added":[%q]`, s.name(2)))
-	w.proceed(t)
-	s.publish(1, 2)
-	awaitLog(t, p.stderr, fmt.Sprintf(`"removed":[%q]`, s.name(0)))
-	errors, wrong := w.results(t)
-	require.Empty(t, wrong)
-	require.Empty(t, errors)
 }
 
 func TestServeWaitsForNamesOfServersAndSaysSo(t *testing.T) {

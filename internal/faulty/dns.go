@@ -19,7 +19,6 @@ type DNS struct {
 	addrs   map[string][]netip.Addr
 	srv     map[string][]dnsmessage.SRVResource
 	failing map[string]bool // by name; "" means every name
-	asked   map[string]int
 }
 
 // StartDNS starts a DNS server that knows no names.
@@ -31,7 +30,7 @@ func StartDNS() (*DNS, error) {
 	d := &DNS{
 		conn: conn, ended: make(chan struct{}), addrs: make(map[string][]netip.Addr),
 		srv:     make(map[string][]dnsmessage.SRVResource),
-		failing: make(map[string]bool), asked: make(map[string]int),
+		failing: make(map[string]bool),
 	}
 	go func() {
 		defer close(d.ended)
@@ -95,13 +94,6 @@ func (d *DNS) Heal() {
 	clear(d.failing)
 }
 
-// Asked returns how many questions for name have been answered.
-func (d *DNS) Asked(name string) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.asked[key(name)]
-}
-
 // key returns the normalized form of a name, under which it is stored.
 func key(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
@@ -138,7 +130,6 @@ func (d *DNS) answer(query dnsmessage.Message) dnsmessage.Message {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.asked[name]++
 	if d.failing[""] || d.failing[name] {
 		reply.RCode = dnsmessage.RCodeServerFailure
 		return reply
