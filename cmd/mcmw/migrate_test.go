@@ -109,42 +109,6 @@ func TestTheStatusAndTheMetricsOfAWarmUpSayWhenThePoolIsWarm(t *testing.T) {
 	}
 }
 
-func TestTheStatusOfAServerThatIsBeingFilledSaysWhenItIsWarm(t *testing.T) {
-	t.Chdir(t.TempDir())
-	servers := mctest.StartNewMemcacheds(t, 2)
-	require.NoError(t, os.WriteFile("mcmw.yaml",
-		fmt.Appendf(nil,
-			"writers: several\nchange-step: 1m\npools:\n  one: {servers: [%q, empty=%s], replicas: all}\nroutes: "+
-				"[{default: one}]\n"+
-				"migrations: [{pool: one, cold: [empty], start: %s, within: 0.2}]\n", servers[0].Addr(),
-			servers[1].Addr(),
-			time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)), 0o600))
-	// On a busy machine a server may not answer for seconds; with short timeouts some keys would not be copied.
-	s := start(t, "serve", "-p", "0", "--config", "mcmw.yaml", "--admin", "127.0.0.1:0", "--timeout", "2m",
-		"--connect-timeout", "2m", "--stall-after", "0s")
-	address := awaitEntry(t, s.stderr, "admin server listens").Address
-	c, direct := mctest.MustDial(t, awaitEntry(t, s.stderr, "ready").Listen[0]), mctest.MustDial(t, servers[0].Addr())
-	get := "get"
-	for i := range 200 {
-		require.Equal(t, "STORED\r\n", direct.MustDo(t, fmt.Sprintf("set %d 0 0 1\r\n1\r\n", i)))
-		get += fmt.Sprintf(" %d", i)
-	}
-	warm := regexp.MustCompile(`^empty of one: phase warm-up; hit ratio in the last minute: empty [89]\d\.\d\d %, with the others \d+\.\d\d %; 200 keys copied
-  next: empty is warm: set an end of the migration in the file of every mcmw
-$`)
-	last := ""
-	if !assert.Eventually(t, func() bool {
-		require.Equal(t, 200, strings.Count(c.MustDo(t, get+" absent\r\n"), "VALUE "))
-		code, stdout, stderr := execute(t, "migrate", "status", address)
-		require.Equal(t, exitOK, code, stderr)
-		last = stdout
-		return warm.MatchString(stdout)
-	}, mctest.Patience, 20*time.Millisecond) {
-		require.FailNow(t, "it is never warm", "%s", last)
-	}
-	require.Equal(t, 200, strings.Count(mctest.MustDial(t, servers[1].Addr()).MustDo(t, get+"\r\n"), "VALUE "))
-}
-
 func TestAMigrationThatIsLateIsAnError(t *testing.T) {
 	var out bytes.Buffer
 	late := []admin.Migration{{
