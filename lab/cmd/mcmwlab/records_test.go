@@ -221,7 +221,7 @@ func TestTheJSONOfALoadIsShownComparedAndReported(t *testing.T) {
 	_, _, err = lab(t.Context(), "factorial", path("a"), "--factors", "clients")
 	require.ErrorContains(t, err, "factor clients has the level 2 in all runs")
 	for command, want := range map[string]string{
-		"model":    ": no point can be modelled: expected complete runs through a middleware",
+		"model":    ": no point can be modelled: expected complete runs of a closed loop",
 		"capacity": `: factor "clients" doesn't vary, nor does any other`,
 	} {
 		_, _, err = lab(t.Context(), command, path("a"))
