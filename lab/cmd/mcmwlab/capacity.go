@@ -84,6 +84,11 @@ runs at the last two rates are repeated until their confidence bounds decide. Fl
 
 // searchRate searches the highest rate of the targets.
 func (f *capacityFlags) searchRate(cmd *cobra.Command, args []string) (*capacity.Capacity, error) {
+	for _, name := range []string{"by", "over", "where"} {
+		if cmd.Flags().Changed(name) {
+			return nil, usageError{fmt.Errorf("--%s: a search has no factors; expected it only with a record", name)}
+		}
+	}
 	rule, err := f.rule.rule(cmd, record.Manifest{})
 	if err != nil {
 		return nil, usageError{err}

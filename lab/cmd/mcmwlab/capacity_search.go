@@ -50,13 +50,17 @@ func (f *searchFlags) search(cmd *cobra.Command, rule capacity.Rule, args []stri
 		return nil, usageError{fmt.Errorf("after --, the flags of mcmwlab load: %w", err)}
 	}
 	for _, own := range []string{
-		"target", "server", "port", "rate", "slo", "requests", "driver",
+		"target", "server", "port", "rate", "slo", "requests", "driver", "out-file", "json-out-file",
 	} {
 		if flags.Changed(own) {
 			return nil,
-				usageError{fmt.Errorf("--%s after --: the search sets it; expected flags that describe the load, "+
-					"such as --ratio", own)}
+				usageError{fmt.Errorf("--%s after --: the search sets it, or has none; expected flags that describe "+
+					"the load, such as --ratio", own)}
 		}
+	}
+	if flags.NArg() > 0 {
+		return nil,
+			usageError{fmt.Errorf("after --, the flags of mcmwlab load: expected flags only, not %q", flags.Args())}
 	}
 	lf.targets = f.targets
 	if !flags.Changed("arrivals") {

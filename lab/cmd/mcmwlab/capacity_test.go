@@ -149,6 +149,9 @@ func TestTheCapacityOfAServerIsSearched(t *testing.T) {
 		"capacity --target :1 -- --clients 0":    "--clients 0: expected at least 1",
 		"capacity --target :1 -- --rate t.csv":   "--rate after --: the search sets it",
 		"capacity --target :1 -- --requests 100": "--requests after --: the search sets it",
+		"capacity --target :1 -- --clients 5 6":  `after --, the flags of mcmwlab load: expected flags only, not ["6"]`,
+		"capacity --target :1 -- -o x.csv":       "--out-file after --: the search sets it, or has none",
+		"capacity --target :1 --where a=b":       "--where: a search has no factors; expected it only with a record",
 	} {
 		requireRefused(t, exitUsage, want, strings.Fields(line)...)
 	}
