@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// maxCustomers limits the work of an exact solution, which grows with the square of the customers.
-const maxCustomers = 20_000
+// MaxCustomers limits the work of an exact solution, which grows with the square of the customers.
+const MaxCustomers = 20_000
 
 // Solve returns the exact solution for a number of customers, at least 0.
 //
@@ -31,9 +31,9 @@ func (n Network) Solve(customers int) (Solution, error) {
 	if err := n.check(); err != nil {
 		return Solution{}, fmt.Errorf("closed network: %w", err)
 	}
-	if customers < 0 || customers > maxCustomers {
+	if customers < 0 || customers > MaxCustomers {
 		return Solution{}, fmt.Errorf("closed network: the number of customers is %d: expected 0 to %d", customers,
-			maxCustomers)
+			MaxCustomers)
 	}
 	c := newConvolution(n, customers)
 	s := Solution{Stations: make([]StationSolution, len(n.Stations))}

@@ -17,6 +17,7 @@ import (
 	"mcmw/lab/experiment"
 	"mcmw/lab/frame"
 	"mcmw/lab/model"
+	"mcmw/lab/queueing"
 	"mcmw/lab/record"
 	"mcmw/lab/table"
 )
@@ -141,8 +142,9 @@ func changeOf(set map[string]string) (c model.Change, err error) {
 			return c, fmt.Errorf("--set %s=%s: expected one of %s, round_trip", name, text,
 				strings.Join(changeable, ", "))
 		default:
-			if *numbers[at], err = strconv.Atoi(text); err != nil || *numbers[at] < 1 {
-				return c, fmt.Errorf("--set %s=%s: expected a whole number above 0", name, text)
+			*numbers[at], err = strconv.Atoi(text)
+			if most := queueing.MaxCustomers; err != nil || *numbers[at] < 1 || *numbers[at] > most {
+				return c, fmt.Errorf("--set %s=%s: expected a whole number from 1 to %d", name, text, most)
 			}
 		}
 	}

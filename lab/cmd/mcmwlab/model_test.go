@@ -98,16 +98,17 @@ func TestModelAndPredictRefuseWrongFlags(t *testing.T) {
 		"--set clients=4 with --slo": {
 			"model", dir, "--slo", "throughput>5", "--slo", "p99<1s", "--set", "clients=4",
 		},
-		"--most 0: expected at least 1":                       {"model", dir, "--most", "0"},
-		"--set workers=0: expected a whole number above 0":    {"model", dir, "--set", "workers=0"},
-		"--set servers=-2: expected a whole number above 0":   {"model", dir, "--set", "servers=-2"},
-		"--set clients=x: expected a whole number above 0":    {"model", dir, "--set", "clients=x"},
-		"--set round_trip=-1ms: expected a duration":          {"model", dir, "--set", "round_trip=-1ms"},
-		"--set round_trip=soon: expected a duration":          {"model", dir, "--set", "round_trip=soon"},
-		"--set speed=1: expected one of clients, workers":     {"model", dir, "--set", "speed=1"},
-		"--cost server=-1: expected a number, 0 or above":     {"model", dir, "--cost", "server=-1"},
-		"--cost client=1: expected one of worker, middleware": {"model", dir, "--cost", "client=1"},
-		"--clients is now --set clients=N":                    {"model", dir, "--clients", "4"},
+		"--most 0: expected at least 1":                             {"model", dir, "--most", "0"},
+		"--set workers=0: expected a whole number from 1 to 20000":  {"model", dir, "--set", "workers=0"},
+		"--set servers=-2: expected a whole number from 1":          {"model", dir, "--set", "servers=-2"},
+		"--set clients=x: expected a whole number from 1":           {"model", dir, "--set", "clients=x"},
+		"--set clients=99999999999: expected a whole number from 1": {"model", dir, "--set", "clients=99999999999"},
+		"--set round_trip=-1ms: expected a duration":                {"model", dir, "--set", "round_trip=-1ms"},
+		"--set round_trip=soon: expected a duration":                {"model", dir, "--set", "round_trip=soon"},
+		"--set speed=1: expected one of clients, workers":           {"model", dir, "--set", "speed=1"},
+		"--cost server=-1: expected a number, 0 or above":           {"model", dir, "--cost", "server=-1"},
+		"--cost client=1: expected one of worker, middleware":       {"model", dir, "--cost", "client=1"},
+		"--clients is now --set clients=N":                          {"model", dir, "--clients", "4"},
 	} {
 		requireRefused(t, exitUsage, want, args...)
 	}
