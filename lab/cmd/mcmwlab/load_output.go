@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -34,10 +35,17 @@ func (l *loadOutputs) define(flags *pflag.FlagSet) {
 	flags.StringVar(&l.json, "json-out-file", "", "write the result as JSON to this file; - for standard output")
 }
 
-// check checks before the load runs that the directories of the files exist.
+// check checks before the load runs that the directories of the files exist, and that the files are none.
 func (l *loadOutputs) check() error {
-	for _, path := range append([]string{l.json}, l.files...) {
-		if path = strings.TrimPrefix(path, histograms); path == "" || path == "-" {
+	files := l.files
+	if l.json != "" {
+		files = append(slices.Clip(files), l.json)
+	}
+	for _, path := range files {
+		if info, err := os.Stat(path); path == "" || err == nil && info.IsDir() {
+			return fmt.Errorf("%q can't be written: expected the path of a file", path)
+		}
+		if path = strings.TrimPrefix(path, histograms); path == "-" {
 			continue
 		}
 		if info, err := os.Stat(filepath.Dir(path)); err != nil {
