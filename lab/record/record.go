@@ -126,10 +126,10 @@ func (r *Record) checkVersion() error {
 	case err != nil:
 		return err
 	case application != applicationID:
-		return fmt.Errorf("%w: %s is of another program", ErrNoRecord, databaseName)
+		return fmt.Errorf("%s: %w: it is of another program", filepath.Join(r.dir, databaseName), ErrNoRecord)
 	case version != schemaVersion:
 		return fmt.Errorf("%s has version %d of the tables, but this program reads version %d: use the version of "+
-			"mcmwlab that made it", databaseName, version, schemaVersion)
+			"mcmwlab that made it", filepath.Join(r.dir, databaseName), version, schemaVersion)
 	}
 	return nil
 }

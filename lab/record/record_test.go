@@ -244,7 +244,7 @@ func TestOpeningSomethingElseThanARecordIsAnError(t *testing.T) {
 		}, "it has no record.db"},
 		"an empty database": {func(t *testing.T, dir string) {
 			require.NoError(t, os.Truncate(filepath.Join(dir, databaseName), 0))
-		}, "record.db is of another program"},
+		}, "record.db: not a record of mcmwlab: it is of another program"},
 		"another file": {func(t *testing.T, dir string) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, databaseName),
 				[]byte(strings.Repeat("no database ", 1000)), 0o644))
