@@ -60,6 +60,8 @@ func TestAnInvalidCommandLineExitsWithTwoAndSaysWhatIsAccepted(t *testing.T) {
 		"serve -t":  "mcmw: flag needs an argument: 't' in -t\nmcmw: see mcmw serve --help\n",
 		"version -o yaml": "mcmw: invalid argument \"yaml\" for \"-o, --output\" flag: accepted: text, " +
 			"json\nmcmw: see mcmw version --help\n",
+		"migrate 127.0.0.1:1": "mcmw: unknown command \"127.0.0.1:1\" for \"mcmw migrate\"\nmcmw: see mcmw " +
+			"migrate --help\n",
 		"version now": "mcmw: unknown command \"now\" for \"mcmw version\"\nmcmw: see mcmw version " +
 			"--help\n",
 		"serve -m a --depth 0": "mcmw: flag --depth: \"0\" is too small; accepted: 1 to 4096 requests\n",

@@ -11,7 +11,12 @@ import (
 )
 
 func newMigrateCommand() *cobra.Command {
-	command := &cobra.Command{Use: "migrate", Short: "Follow migrations of keys between pools"}
+	command := &cobra.Command{
+		Use:   "migrate",
+		Short: "Follow migrations of keys between pools",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
 	status := &cobra.Command{
 		Use:   "status URL",
 		Short: "Show the progress of migrations",

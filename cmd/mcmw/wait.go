@@ -37,6 +37,9 @@ func newWaitCommand() *cobra.Command {
 		if !*refilled {
 			return errors.New("nothing to wait for; accepted: --refilled")
 		}
+		if *patience <= 0 {
+			return fmt.Errorf("--for %v; accepted: more than 0s", *patience)
+		}
 		flags.SetArguments(args)
 		c, err := config.Load(config.Sources{Flags: flags, Env: os.Environ()})
 		if err != nil {
