@@ -139,7 +139,8 @@ func (p *Planner) failureOf(r *Request, calls []Call) (failure []byte) {
 		return p.unansweredOf(r)
 	}
 	for i := range calls {
-		if c := &calls[i]; c.kind.IsError() && !c.cutOff() && !(c.is(failed) && p.options.GetErrorMiss) {
+		if c := &calls[i]; c.kind.IsError() && !c.cutOff() && !(c.is(failed) && p.options.GetErrorMiss) &&
+			!p.spares(r, c) {
 			failure = c.reply
 		}
 	}

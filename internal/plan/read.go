@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"mcmw/internal/protocol"
+	"mcmw/internal/replica"
 	"mcmw/internal/route"
 )
 
@@ -331,6 +332,34 @@ func (p *Planner) touch(r *Request, s int, key []byte) {
 	p.send(r, s, &op).state |= hidden
 }
 
+// spares reports whether c is a touch of the gat r that may end without a reply although the client is told of a
+// success: the values have been read, and as many servers of the key as Ack demands have the new expiry.
+func (p *Planner) spares(r *Request, c *Call) bool {
+	if !r.touches() || c.command != protocol.Touch || c.arrived > 0 && !c.is(failed) {
+		return false
+	}
+	of := p.options.Router.Of(int(c.Server))
+	done, asked := 0, 0
+	for n := r.first; n < r.last; n++ {
+		switch t := &p.Calls[n]; {
+		case t.command.IsRetrieval() && (t.arrived == 0 || t.kind.IsError()):
+			return false
+		case t.command == protocol.Touch && bytes.Equal(t.keys, c.keys) && p.options.Router.Of(int(t.Server)) == of:
+			asked++
+			if t.arrived > 0 && !t.is(failed) {
+				done++
+			}
+		}
+	}
+	switch p.options.Pools[of.Number()].Ack {
+	case replica.AckAll:
+		return false
+	case replica.AckQuorum:
+		return done >= asked/2 // and the server that was read
+	}
+	return true
+}
+
 // afterRead reads again what a server has failed to answer, or asks for the chunks of what was read.
 func (p *Planner) afterRead(r *Request, inTime bool) (next step) {
 	switch next = p.askOthers(r, inTime); {
@@ -353,7 +382,7 @@ func (p *Planner) askOthers(r *Request, inTime bool) (next step) {
 	case r.is(failed) && p.mayRetry(r):
 		p.triedAgain(r)
 		next = retrying
-	case r.touches() && !r.is(failed):
+	case r.touches() && p.failureOf(r, p.Calls[r.first:r.last]) == nil:
 		next = p.afterOldFirst(r)
 	}
 	if next != answered {

@@ -255,7 +255,7 @@ func (p *Planner) noteWarming(r *Request, c *Call) {
 // afterOldFirst lets the servers that get writes last be asked to delete keys or to change their expiry, after a step
 // of r in which all other servers were asked at once.
 func (p *Planner) afterOldFirst(r *Request) step {
-	if !p.options.Router.Uses(route.After) || r.is(failed) {
+	if !p.options.Router.Uses(route.After) || r.is(failed) && !r.touches() {
 		return answered
 	}
 	if r.IsFlush() {

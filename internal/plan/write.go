@@ -223,7 +223,11 @@ func (p *Planner) Dispensable(n int32) bool {
 		return true
 	}
 	r := &p.Requests[c.Request]
-	if r.step != copying && r.step != writing {
+	switch r.step {
+	case reading, retrying:
+		return p.spares(r, c)
+	case copying, writing:
+	default:
 		return false
 	}
 	done, needed := 0, 1
@@ -248,12 +252,16 @@ func (p *Planner) Dispensable(n int32) bool {
 // it adds to out the error that replaces the success.
 func (p *Planner) Withhold(i, server int32, out Output) bool {
 	r := &p.Requests[i]
-	if r.chosen() < 0 || p.Calls[r.write.chosen].kind.IsError() {
+	if r.touches() {
+		if r.is(fixed) || p.failureOf(r, p.CallsOf(i)) != nil {
+			return false
+		}
+	} else if r.chosen() < 0 || p.Calls[r.write.chosen].kind.IsError() {
 		return false
 	}
 	for n := range p.Calls {
 		c := &p.Calls[n]
-		if !c.is(failed) || c.Server != server || c.Request != i {
+		if !c.is(failed) || c.Server != server || c.Request != i || r.touches() && !p.spares(r, c) {
 			continue
 		}
 		if !r.NoReply {

@@ -8,7 +8,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/replica"
 	"mcmw/internal/stats"
+	"mcmw/internal/wire"
 )
 
 func TestAWriteGoesToAllReplicasAndIsRepairedWhereTheyDiffer(t *testing.T) {
@@ -129,13 +131,51 @@ func TestAGatReadsTheFirstServerAndTouchesTheOtherCopies(t *testing.T) {
 	assert.Equal(t, "VALUE "+a+" 0 1\r\nx\r\nEND\r\n", x.answer(i))
 	assert.False(t, x.Movable(0))
 	assert.Equal(t, []string{a}, missed(x, 2))
+}
 
-	// The touch of a copy fails, which is no reason to read again.
-	i = x.request("gat 9 " + a)
-	x.reply(6, "VALUE "+a+" 0 1\r\nx\r\nEND\r\n")
-	x.lose(7)
-	x.reply(8, "TOUCHED\r\n")
-	assert.Equal(t, "VALUE "+a+" 0 1\r\nx\r\nSERVER_ERROR s1: gone\r\n", x.answer(i))
+// A touch that fails is no reason to read again.
+func TestAGatIsAnsweredWhenAsManyServersAsAckDemandsHaveTheNewExpiry(t *testing.T) {
+	for _, tc := range []struct {
+		ack  replica.Ack
+		lost string // the servers that don't answer
+		done bool
+	}{
+		{replica.AckAll, "", true},
+		{replica.AckAll, "s2", false},
+		{replica.AckLive, "s2", true},
+		{replica.AckLive, "s1 s2", true},
+		{replica.AckQuorum, "s2", true},
+		{replica.AckQuorum, "s1 s2", false},
+		{replica.AckAny, "s1 s2", true},
+	} {
+		x := plan(t, setup{options: Options{Pools: []Pool{{Ack: tc.ack}}}})
+		a := x.key(0, 0, 1, 2)
+		i := x.request("gat 9 " + a + " " + a)
+		require.Len(t, x.calls(), 5)
+		value, end := "VALUE "+a+" 0 1\r\nx\r\n", "END\r\n"
+		assert.False(t, x.Dispensable(0) || x.Dispensable(1), "the value has not been read: %v", tc)
+		x.reply(0, value+value+end)
+		for n, server := range []string{"s1", "s2", "s1", "s2"} {
+			if !strings.Contains(tc.lost, server) {
+				x.reply(1+n, "TOUCHED\r\n")
+			}
+		}
+		for n, server := range []string{"s1", "s2", "s1", "s2"} {
+			if strings.Contains(tc.lost, server) {
+				assert.Equal(t, tc.done, x.Dispensable(int32(1+n)), "%v", tc)
+				x.lose(1 + n)
+			}
+		}
+		var refusal wire.Gather
+		assert.Equal(t, tc.done && tc.lost != "", x.Withhold(i, 2, &refusal), "%v", tc)
+		if refusal.Len() > 0 {
+			assert.Equal(t, "SERVER_ERROR s2: gone\r\n", string(refusal.AppendFrom(nil, 0)))
+		}
+		if !tc.done {
+			end = "SERVER_ERROR s2: gone\r\n"
+		}
+		assert.Equal(t, value+value+end, x.answer(i), "%v", tc)
+	}
 }
 
 func TestALongGatIsSplitIntoLinesThatMemcachedTakes(t *testing.T) {
