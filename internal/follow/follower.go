@@ -150,7 +150,7 @@ func (f *Follower) Wrote(r *protocol.Request, key []byte, result stats.Result, _
 	case r.Answer != "" && !r.HasEffect(), result == stats.ResultClientError, result == stats.ResultMiss,
 		result == stats.ResultNotStored && !removes, Delivered(&r.Op):
 	case r.NumKeys == 0:
-		f.flush(time.Duration(r.Expiry) * time.Second)
+		f.flush(flushAt(r.Expiry, time.Now()))
 	case what == Deletes && touches, what == Purges && !removes:
 	default:
 		// otherwise what the pool holds now is not the effect of the write, and the key is deleted
@@ -167,12 +167,19 @@ func (f *Follower) owe(key []byte, copied bool, now time.Time) {
 	}
 }
 
-// flush adds a flush of the pool, which takes effect after delay. It is not delivered where only deletes are.
-func (f *Follower) flush(delay time.Duration) {
+// flushAt returns when a flush_all with exptime takes effect that was answered at now.
+func flushAt(exptime int32, now time.Time) time.Time {
+	if exptime > protocol.LongestExpiry {
+		return time.Unix(int64(exptime), 0)
+	}
+	return now.Add(time.Duration(exptime) * time.Second)
+}
+
+// flush adds a flush of the pool, which takes effect at due. It is not delivered where only deletes are.
+func (f *Follower) flush(due time.Time) {
 	if !f.copies() {
 		return
 	}
-	due := time.Now().Add(delay)
 	f.each(func(l *Ledger) { l.Flush(due) })
 }
 

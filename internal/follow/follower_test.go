@@ -46,14 +46,8 @@ func TestAWriteIsOwedAsItsEffectAndWhatIsDeliveredSay(t *testing.T) {
 		{"md k P\r\n", stats.ResultOK, none, none, none},
 	} {
 		for what, want := range map[string]string{All: tc.all, Deletes: tc.deletes, Purges: tc.purges} {
-			f := New(Options{What: what, Memory: 1 << 20}, nil, slog.New(slog.DiscardHandler))
-			f.Place(placed(t, "a"), backend.Options{})
-			l, r := protocol.Limits{}.WithDefaults(), protocol.Request{}
-			_, _, err := l.Decode([]byte(tc.text), &r)
-			require.NoError(t, err)
-			f.Wrote(&r, []byte("k"), tc.result, request.Order{})
 			got := none
-			for _, d := range f.targets[0].ledger.all() {
+			for _, d := range owed(t, what, tc.text, tc.result).all() {
 				got = map[bool]string{true: copied, false: deleted}[d.Copy]
 			}
 			assert.Equal(t, want, got, "%q, answered with %v, where %s is delivered", tc.text, tc.result, what)
@@ -96,5 +90,30 @@ func TestAServerThatGetsKeysIsOwedWhatTheirHoldersAre(t *testing.T) {
 				assert.True(t, owed[router.Primary([]byte(key))][key], key)
 			}
 		})
+	}
+}
+
+// owed returns what a server is owed after the request in text, where what is delivered.
+func owed(t *testing.T, what, text string, result stats.Result) *Ledger {
+	t.Helper()
+	f := New(Options{What: what, Memory: 1 << 20}, nil, slog.New(slog.DiscardHandler))
+	f.Place(placed(t, "a"), backend.Options{})
+	l, r := protocol.Limits{}.WithDefaults(), protocol.Request{}
+	_, _, err := l.Decode([]byte(text), &r)
+	require.NoError(t, err)
+	f.Wrote(&r, []byte("k"), result, request.Order{})
+	return f.targets[0].ledger
+}
+
+func TestAFlushIsDueWhenTheServersOfThePoolThatIsFollowedTakeItToBe(t *testing.T) {
+	before := time.Now()
+	date := before.Add(time.Hour).Truncate(time.Second)
+	for text, least := range map[string]time.Time{
+		"flush_all\r\n": before, "flush_all 9\r\n": before.Add(9 * time.Second),
+		"flush_all 2592000\r\n": before.Add(30 * 24 * time.Hour), fmt.Sprintf("flush_all %d\r\n", date.Unix()): date,
+	} {
+		due := owed(t, All, text, stats.ResultOK).flush.due
+		assert.False(t, due.Before(least), "%q is due at %v", text, due)
+		assert.False(t, due.After(least.Add(time.Since(before))), "%q is due at %v", text, due)
 	}
 }
