@@ -227,7 +227,7 @@ func (p *Planner) withholdHead(r *Request) {
 	}
 	for k := range p.place {
 		if h := &p.place[k]; h.Roles.Has(route.Store) && !p.hasChunks(r, int(h.Server)) {
-			h.Roles = route.Drop
+			h.Roles = route.Drop | h.Roles&route.Decide // who decides stays the same
 		}
 	}
 	p.divide()

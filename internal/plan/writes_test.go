@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/large"
 	"mcmw/internal/replica"
 	"mcmw/internal/stats"
 	"mcmw/internal/wire"
@@ -188,4 +189,38 @@ func TestALongGatIsSplitIntoLinesThatMemcachedTakes(t *testing.T) {
 	for _, c := range calls {
 		assert.LessOrEqual(t, len(c), maxTouchLine+len("0: gat 0 "))
 	}
+}
+
+func TestAnotherServerDecidesWhetherALargeValueIsStoredWhileTheFirstOneIsDown(t *testing.T) {
+	x := plan(t, setup{options: Options{
+		Versions: NewVersions(0, 1), LargeVersion: large.NewVersion,
+		Pools: []Pool{{
+			Ack: replica.AckLive, Versions: true, Several: true, Agreed: true,
+			Policy: Policy{Large: Large{Limit: 10, Item: large.ItemOverhead + 2}},
+		}},
+	}})
+	k := x.key(0, 0, 1, 2)
+	x.Servers[0] = Server{Replaced: true, Turn: 1}
+	x.Servers[1].Decides, x.Servers[2].Decides = true, true
+	i := x.request("add " + k + " 0 0 3\r\nabc")
+	for n, c := range x.Calls { // two chunks on each
+		if c.Server == 0 {
+			x.lose(n)
+		} else {
+			x.reply(n, "HD\r\n")
+		}
+	}
+	for range 2 { // the head on the server that decides, then on the other one; the first must not hold the key
+		from := len(x.Calls)
+		require.NotEmpty(t, x.next())
+		for n := from; n < len(x.Calls); n++ {
+			if x.Calls[n].Server == 0 {
+				x.lose(n)
+			} else {
+				x.reply(n, "HD\r\n")
+			}
+		}
+	}
+	assert.EqualValues(t, -1, x.Undone(i))
+	assert.Equal(t, "STORED\r\n", x.answer(i))
 }
