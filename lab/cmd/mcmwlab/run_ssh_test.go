@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -85,18 +84,6 @@ func TestAnExperimentRunsOverSSHAndLeavesNothingOnTheHosts(t *testing.T) {
 
 // onHosts is the setting that runs an experiment on the hosts of an inventory.
 func onHosts(inventory string) string { return "testbed={kind: ssh, inventory: " + inventory + "}" }
-
-func TestAKilledLabLeavesNothingOnItsHosts(t *testing.T) {
-	server := mctest.StartSSHD(t, asProgram+"=1")
-	progress, kill := labUntil(t, "  1 of 4: ", "run", experimentFile(t), "--set", onHosts(inventory(t, server)),
-		"--out", filepath.Join(t.TempDir(), "record"), "--program", "mcmw="+mcmwPath(t))
-	assert.NotEmpty(t, left(t, server), "%s", progress)
-	kill()
-	// The hosts notice the end of their connections.
-	require.Eventually(t, func() bool { return len(left(t, server)) == 0 && running(server.Temp) == "" },
-		mctest.Patience, 50*time.Millisecond,
-		"%v\n%s", left(t, server), running(server.Temp))
-}
 
 func TestProblemsWithHostsAreReportedWithAdvice(t *testing.T) {
 	server := mctest.StartSSHD(t, asProgram+"=1")

@@ -181,30 +181,6 @@ func TestAProfileOfTheMiddlewareShowsItsFunctions(t *testing.T) {
 	assert.Contains(t, output(t, "report", dir, "--table", "profile"), "The profile of middleware:0 in run 1: ")
 }
 
-func TestAnExperimentWithoutMiddlewareLoadsTheServers(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "record")
-	path := filepath.Join(t.TempDir(), "direct.yaml")
-	require.NoError(t, os.WriteFile(path, []byte(`name: direct
-constants: {middlewares: 0, servers: 2, clients: 8, load_processes: 2, load_threads: 2, keys: 50, keys_per_get: 3, think_time: 5ms}
-repetitions: 1
-run: {warm_up: 0s, duration: 2s}
-`), 0o644))
-	_, stderr, err := lab(context.Background(), "run", path, "--out", dir, "--program", "mcmw=true", "--quiet")
-	require.NoError(t, err)
-	assert.Empty(t, stderr)
-	runs := recorded(t, dir)
-	require.Len(t, runs, 1)
-	run := runs[0]
-	for _, source := range []string{"client", "client:0", "client:1"} {
-		v, ok := run.Value(source, "throughput_multiget")
-		assert.True(t, ok && v > 0, source)
-	}
-	misses, _ := run.Value("client", "misses")
-	assert.Zero(t, misses, "the keys were stored on both servers")
-	_, ok := run.Value("middleware", "throughput")
-	assert.False(t, ok)
-}
-
 func TestAnInterruptedExperimentPrintsHowToContinue(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "record")
 	file := experimentFile(t)

@@ -124,26 +124,6 @@ func TestAnExperimentRunsOnEmulatedMachines(t *testing.T) {
 	require.ErrorContains(t, err, "it is a record of another experiment")
 }
 
-func TestAFileRunsOnTheTestbedOfTheCommandLine(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "record")
-	file := onMachines(t, "0.1ms", "2s")
-	_, stderr, err := lab(context.Background(), "run", file, "--set", "testbed=local", "--out", dir, "--program",
-		"mcmw="+mcmwPath(t))
-	require.NoError(t, err, stderr)
-	r, err := record.Open(dir)
-	require.NoError(t, err)
-	defer r.Close()
-	assert.Equal(t, "local", r.Manifest().Testbed)
-	assert.Empty(t, r.Manifest().Machines)
-
-	_, _, err = lab(context.Background(), "run", file, "--set", "testbed=moon")
-	require.EqualError(t, err, file+`: testbed.kind: "moon"; expected one of local, vm, ssh, kubernetes`)
-	require.ErrorAs(t, err, &usageError{})
-	needsMachines(t)
-	_, _, err = lab(context.Background(), "run", file, "--out", dir, "--resume", "--program", "mcmw="+mcmwPath(t))
-	require.EqualError(t, err, dir+": it was begun with other settings (--set testbed=local); use the same settings")
-}
-
 func TestCheckMeasuresTheNetworkOfMachines(t *testing.T) {
 	needsMachines(t)
 	file := onMachines(t, "0.1ms", "1s")
