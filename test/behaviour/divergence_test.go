@@ -413,10 +413,6 @@ func testDivergence(t *testing.T, keys, batch int, compose func(w *writer, key s
 	}
 }
 
-func TestConcurrentSetsOfOneKeyLeaveItsReplicasEqual(t *testing.T) {
-	testDivergence(t, crowdKeys(100), 50, func(w *writer, key string) (write, error) { return w.set(key), nil })
-}
-
 func TestConcurrentWritesOfAllKindsLeaveReplicasEqual(t *testing.T) {
 	testDivergence(t, crowdKeys(30), 20, (*writer).any)
 }
