@@ -335,7 +335,8 @@ func (p *Planner) touch(r *Request, s int, key []byte) {
 // spares reports whether c is a touch of the gat r that may end without a reply although the client is told of a
 // success: the values have been read, and as many servers of the key as Ack demands have the new expiry.
 func (p *Planner) spares(r *Request, c *Call) bool {
-	if !r.touches() || c.command != protocol.Touch || c.arrived > 0 && !c.is(failed) {
+	touch := func(c *Call) bool { return c.is(hidden) && c.command.IsKeyed() } // deletions and parts are meta commands
+	if !r.touches() || !touch(c) || c.arrived > 0 && !c.is(failed) {
 		return false
 	}
 	of := p.options.Router.Of(int(c.Server))
@@ -344,7 +345,7 @@ func (p *Planner) spares(r *Request, c *Call) bool {
 		switch t := &p.Calls[n]; {
 		case t.command.IsRetrieval() && (t.arrived == 0 || t.kind.IsError()):
 			return false
-		case t.command == protocol.Touch && bytes.Equal(t.keys, c.keys) && p.options.Router.Of(int(t.Server)) == of:
+		case touch(t) && bytes.Equal(t.keys, c.keys) && p.options.Router.Of(int(t.Server)) == of:
 			asked++
 			if t.arrived > 0 && !t.is(failed) {
 				done++
