@@ -22,12 +22,28 @@ import (
 // keptKeys are the keys whose values must survive.
 const keptKeys = 2000
 
-// keep stores the keys through c. A set that is answered with an error, which happens on a busy machine, is repeated.
+// keptAtOnce is how many of the keys are stored, or read, at once.
+const keptAtOnce = 100
+
+// keep stores the keys through c. Sets of which one is answered with an error, which happens on a busy machine, are
+// repeated.
 func keep(t *testing.T, c *mctest.Client) {
 	t.Helper()
-	for i := range keptKeys {
-		set := fmt.Sprintf("set kept-%d %d 0 7\r\nvalue-%d\r\n", i, i, i%10)
-		poll(t, "no set is acknowledged", func() bool { return c.MustDo(t, set) == "STORED\r\n" })
+	for first := 0; first < keptKeys; first += keptAtOnce {
+		var sets []byte
+		for i := first; i < first+keptAtOnce; i++ {
+			sets = fmt.Appendf(sets, "set kept-%d %d 0 7\r\nvalue-%d\r\n", i, i, i%10)
+		}
+		poll(t, "not all sets are acknowledged", func() bool {
+			require.NoError(t, c.Send(sets))
+			stored := 0
+			for range keptAtOnce {
+				if c.MustReply(t) == "STORED\r\n" {
+					stored++
+				}
+			}
+			return stored == keptAtOnce
+		})
 	}
 }
 
@@ -35,10 +51,9 @@ func keep(t *testing.T, c *mctest.Client) {
 // which happens on a busy machine, is repeated.
 func hits(t *testing.T, c *mctest.Client) (n int) {
 	t.Helper()
-	const atOnce = 100
-	for first := 0; first < keptKeys; first += atOnce {
+	for first := 0; first < keptKeys; first += keptAtOnce {
 		line := "get"
-		for i := first; i < first+atOnce; i++ {
+		for i := first; i < first+keptAtOnce; i++ {
 			line += fmt.Sprintf(" kept-%d", i)
 		}
 		var items []mctest.Item
