@@ -340,13 +340,20 @@ func TestReplicasAgreeBehindAFleetAfterAnUpgradeToSeveralWriters(t *testing.T) {
 		s.fleet[n] = fleetOf(t, 1, o, false, s.servers)[0]
 		s.more(t, 500)
 	}
+	s.agrees(t, load.Addrs, stop)
+}
+
+// agrees ends the load by stop, and checks that a sweep leaves all servers alike, and that no read since was stale.
+// addrs are those of the middlewares.
+func (s *scene) agrees(t *testing.T, addrs []string, stop func()) {
+	t.Helper()
 	s.load.Begin(history.After)
 	stop()
 	awaitSweeps(t, s.fleet...)
 	lines, present := disagreeing(t, s.servers, s.load.Keys())
 	require.Empty(t, lines)
 	require.NotZero(t, present)
-	for _, addr := range load.Addrs {
+	for _, addr := range addrs {
 		require.NoError(t, s.load.Audit(t.Context(), addr, 3))
 	}
 	v := s.load.Verified()
@@ -386,13 +393,5 @@ func TestReplicasAgreeBehindAFleetThatStartsBeforeItsServers(t *testing.T) {
 	for _, m := range s.fleet {
 		require.True(t, m.Stats().Snapshot().Several)
 	}
-	s.load.Begin(history.After)
-	stop()
-	awaitSweeps(t, s.fleet...)
-	lines, present := disagreeing(t, s.servers, s.load.Keys())
-	require.Empty(t, lines)
-	require.NotZero(t, present)
-	v := s.load.Verified()
-	require.Zero(t, v.StaleAfter, "%q", v.Examples)
-	require.Zero(t, v.Wrong, "%q", v.Examples)
+	s.agrees(t, load.Addrs, stop)
 }
