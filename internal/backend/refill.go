@@ -21,6 +21,8 @@ type refill struct {
 	spared bool
 	// copying: copies that were not checked may be on it, so it must not be read whatever it holds.
 	copying bool
+	// distrusted: keys were deleted that another middleware may have seen there while it refilled the server.
+	distrusted bool
 }
 
 // errRefill is why a server that lacks keys is stale.
@@ -33,13 +35,28 @@ func (s *Server) lacks(l *link.Link) (bool, error) {
 		return false, nil
 	}
 	s.mu.Lock()
-	spared := s.refill.spared
+	spared, distrusted := s.refill.spared, s.refill.distrusted
 	s.mu.Unlock()
 	if spared {
 		return false, nil
 	}
 	value, _, err := l.Get(marker.RefilledKey)
+	if err == nil && value != nil && distrusted {
+		err = l.Delete(marker.RefilledKey)
+		value = nil
+		s.distrust(err != nil)
+	}
 	return value == nil, err
+}
+
+// Distrust says that keys are deleted that another middleware may have seen on the server while it refilled it: what
+// that one says of the server then is taken back once.
+func (s *Server) Distrust() { s.distrust(true) }
+
+func (s *Server) distrust(is bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refill.distrusted = is
 }
 
 // Lacks reports whether the server is not read because it must be refilled.
@@ -83,7 +100,7 @@ func (s *Server) Spare() {
 func (s *Server) BeginCopying() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refill.copying, s.refill.spared = !s.up(), false
+	s.refill.copying, s.refill.spared, s.refill.distrusted = !s.up(), false, false
 	return s.refill.copying
 }
 

@@ -190,7 +190,8 @@ func (f *Refiller) Progress(ctx context.Context, s int) (p RefillProgress, ok bo
 }
 
 // Run refills server target, which this middleware has marked. It returns ErrClaimed if another middleware does so. If
-// it fails when copies were not checked, the target is flushed before anybody reads it. After ErrReplaced and ErrSource
+// it fails when copies were not checked, these are deleted, or the target is flushed, before anybody reads it. After
+// ErrReplaced and ErrSource
 // it may be tried again at once.
 func (f *Refiller) Run(ctx context.Context, target int) (err error) {
 	f.begin()
@@ -207,7 +208,7 @@ func (f *Refiller) Run(ctx context.Context, target int) (err error) {
 		return f.named(target, errRead)
 	}
 	defer func() {
-		if err != nil && len(f.pending) > 0 {
+		if err != nil && len(f.pending) > 0 && (!errors.Is(err, errWiped) || f.takeBack(ctx) != nil) {
 			server.MissedAll(fmt.Errorf("keys were copied to it and could not be checked: %w", err))
 		}
 		if errors.Is(err, ErrSource) {
@@ -237,6 +238,24 @@ func (f *Refiller) Run(ctx context.Context, target int) (err error) {
 	f.Log.Info("a server was refilled from the other holders of its keys", "server", server.Name, "keys",
 		f.progress.Copied)
 	return nil
+}
+
+// takeBack deletes the copies that were not checked. The middleware that has the claim now may have found them there.
+func (f *Refiller) takeBack(ctx context.Context) error {
+	l, err := f.link(ctx, f.target)
+	if err != nil {
+		return err
+	}
+	f.Servers[f.target].Distrust()
+	return l.DeleteAll(func(yield func(string) bool) {
+		for _, p := range f.pending {
+			for _, r := range p.items {
+				if !yield(string(r.Key.Key(nil))) {
+					return
+				}
+			}
+		}
+	})
 }
 
 // copyAll copies what the other servers hold and the target lacks.

@@ -266,6 +266,23 @@ func stageFull(t *testing.T, o middleware.Options, servers []*mctest.Server) (s 
 	return s, direct
 }
 
+func TestAServerThatIsEmptiedWhileItIsRefilledIsFullInTheEnd(t *testing.T) {
+	t.Parallel()
+	servers := mctest.StartNewMemcacheds(t, 3)
+	o := liveOptions()
+	o.RefillRate, o.Timeout = 1_000_000, 3*time.Second // copies wait so long for their check that the claim is renewed
+	scene, direct := stageFull(t, o, servers)
+	servers[1].Stop()
+	servers[1].Start()
+	c := mctest.MustDial(t, servers[1].Addr())
+	poll(t, "no copies", func() bool { return hits(t, c) == keptKeys })
+	require.Equal(t, "OK\r\n", c.MustDo(t, "flush_all\r\n"))
+	stays := witnessOn(t, servers[1:2])
+	awaitRefilled(t, servers[1], scene.fleet)
+	require.Equal(t, hits(t, direct[0]), hits(t, c))
+	require.True(t, stays(), "a middleware has flushed the server")
+}
+
 func TestCopiesThatServersLackAreThereAgainAfterASweepUnderLoad(t *testing.T) {
 	t.Parallel()
 	servers := mctest.StartNewMemcacheds(t, 3)
