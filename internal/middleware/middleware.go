@@ -31,6 +31,7 @@ type Middleware struct {
 
 	// Static after construction.
 	stage *netstage.Stage
+	begun chan struct{} // closed when workers take batches: from now on the entrance may be used
 	ready chan struct{} // closed when Options.Ready is met for the first time
 
 	// current is the core that serves now; replaced by Apply.
@@ -139,8 +140,9 @@ func newMiddleware(o Options) (*Middleware, error) {
 		return nil, err
 	}
 	m := &Middleware{
-		options: o, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{},
-		busyUntil: map[string]time.Time{}, driving: make(chan struct{}, 1),
+		options: o, begun: make(chan struct{}), ready: make(chan struct{}),
+		stopProber: map[*backend.Server]context.CancelFunc{},
+		busyUntil:  map[string]time.Time{}, driving: make(chan struct{}, 1),
 	}
 	m.applyMigrations(&o)
 	router = router.Migrate(m.moves(&o))
@@ -260,6 +262,7 @@ func (m *Middleware) Run(ctx context.Context) error {
 	if !m.begin(ctx, work) {
 		return nil
 	}
+	close(m.begun)
 	var accepting sync.WaitGroup
 	for _, l := range m.listeners {
 		accepting.Go(func() { m.stage.Serve(l, l.secure) })

@@ -187,8 +187,12 @@ func (s *shadowed) run(ctx context.Context) {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var inner sync.WaitGroup
 	inner.Go(func() { _ = s.inner.Run(serving) }) // it listens nowhere, and so can't fail
-	limits := s.inner.current.Load().options.Limits
-	s.feed.Run(ctx, &limits, s.inner.entrance.Put)
+	select {
+	case <-s.inner.begun:
+		limits := s.inner.current.Load().options.Limits
+		s.feed.Run(ctx, &limits, s.inner.entrance.Put)
+	case <-ctx.Done():
+	}
 	stop()
 	inner.Wait()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/faulty"
 	"mcmw/internal/follow"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
@@ -459,6 +460,34 @@ func TestAShadowThatTakesOverReadsNothingThatWasCopied(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestAShadowTakesCopiesThatAreSentBeforeItHasJoinedAChangeOfItsServers(t *testing.T) {
+	servers := mctest.StartNewMemcacheds(t, 3)
+	o := withShadow(shadow.Options{Share: 1, All: true}, servers[:1], servers[1:])
+	o.Listen, o.ChangeStep, o.Timeout = []string{"127.0.0.1:0"}, time.Millisecond, mctest.Patience
+	to := &o.Shadows[0].To
+	to.Writers = middleware.WritersSeveral
+	both := to.Servers
+	to.Servers = both[:1]
+	copies := func(m *mwtest.MW) {
+		require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, "set k 0 0 1\r\nx\r\n"))
+	}
+	m := mwtest.Start(t, o)
+	copies(m)
+	awaitShadow(t, m)
+	require.NoError(t, m.Stop())
+
+	slow := mctest.StartProxy(t, both[0].Addr)
+	slow.Inject(faulty.Fault{Stall: true})
+	to.Servers = slices.Clone(both)
+	to.Servers[0].Addr = slow.Addr()
+	m = mwtest.Start(t, o)
+	for range 20 {
+		copies(m)
+	}
+	slow.Inject(faulty.Fault{})
+	require.NotZero(t, awaitShadow(t, m).Copied)
 }
 
 func TestAPoolWithoutARouteBecomesAShadowAndAPoolAgainWhileClientsAreServed(t *testing.T) {
