@@ -49,8 +49,13 @@ func (k *keeper) hangUp() {
 }
 
 // Keep keeps on s what middlewares write there, until ctx is done: the records for the next start, and the marks, which
-// it also reads. One goroutine per server.
+// it also reads. It does nothing before Begin. One goroutine per server.
 func (r *Records) Keep(ctx context.Context, s *Server) {
+	select {
+	case <-r.beginning:
+	case <-ctx.Done():
+		return
+	}
 	r.mu.Lock()
 	k := &keeper{copyOf: r.copies[s], records: r, server: s}
 	r.mu.Unlock()

@@ -69,8 +69,10 @@ func (s *Server) recover(ctx context.Context) bool {
 			if err = s.askVersion(p); err == nil {
 				answered++
 			}
+			held := s.held.Load() && s.Down()
+			s.returns.Store(held && err == nil && answered >= needed)
 			switch {
-			case err != nil:
+			case err != nil, held:
 			case s.up():
 				s.Answered()
 			case answered >= needed:
@@ -87,6 +89,7 @@ func (s *Server) recover(ctx context.Context) bool {
 			pause = probeMin
 		default:
 			answered = 0
+			s.returns.Store(false)
 			s.Failed(plain(err))
 			pause = min(pause*3/2, probeMax)
 		}
@@ -209,12 +212,32 @@ func (s *Server) clean(ctx context.Context, p *link.Link, m missed, joins *Mark,
 	return err
 }
 
+// Hold makes the server stay down, if it is or becomes so, until Release: it is not known how to write to it. unused:
+// it has not been used yet, and is down from now on.
+func (s *Server) Hold(unused bool) {
+	s.held.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if unused {
+		s.change(Down, errors.New("it has not said yet whether other mcmw may write to it"))
+	}
+}
+
+// Release ends Hold.
+func (s *Server) Release() { s.held.Store(false) }
+
+// Answers reports whether the server is not down, or would not stay so without Hold.
+func (s *Server) Answers() bool { return !s.Down() || s.held.Load() && s.returns.Load() }
+
 // Reach tries once to reach the server before it is used. A server that does not answer starts as down. Reach requests
 // the version, because a server that requires a certificate or a password accepts the connection and refuses requests
 // only later.
 func (s *Server) Reach(ctx context.Context) error {
 	err := plain(s.reach(ctx))
 	if err != nil {
+		if records := s.options.Load().Records; records != nil {
+			records.unfound(s)
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.change(Down, err)

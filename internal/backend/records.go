@@ -55,8 +55,10 @@ type Records struct {
 	record   marker.Record
 	running  string // the value of RunningKey; "": none is put
 	begun    bool   // record is known, and is put on servers
-	ended    bool   // marks stay as they are, so that all servers are left with the same
-	gutter   bool   // see Gutter
+	// beginning: Begin closes it; Keep reads it.
+	beginning chan struct{}
+	ended     bool // marks stay as they are, so that all servers are left with the same
+	gutter    bool // see Gutter
 	// round counts the changes to what the servers should hold.
 	round      uint64
 	stale      map[string]uint64 // marked server -> the round in which it was marked
@@ -91,7 +93,7 @@ func NewRecords(log *slog.Logger,
 	r := &Records{
 		log: log, moved: moved, owner: name, fleet: marker.NewFleet(name), slack: rand.N(2 * time.Second),
 		looks: marker.Looks{}, stale: map[string]uint64{}, warned: map[string]uint64{}, copies: map[*Server]*copyOf{},
-		changed: make(chan struct{}),
+		changed: make(chan struct{}), beginning: make(chan struct{}),
 	}
 	r.lease.Store(forever)
 	r.barredFor.Store(-1)
@@ -137,6 +139,13 @@ func (r *Records) found(s *Server, look marker.Look) {
 	r.looks[s.Name] = look
 }
 
+// unfound removes what found has stored: the server was not reached again.
+func (r *Records) unfound(s *Server) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.looks, s.Name)
+}
+
 // Runs records from the next Place on that a middleware with that name runs, which would leave replicas different if it
 // were killed.
 func (r *Records) Runs(name string) {
@@ -148,6 +157,7 @@ func (r *Records) Runs(name string) {
 }
 
 // Begin starts to put records on the servers. Its parameters are those of Place. Servers that were marked stay marked.
+// It is called once.
 func (r *Records) Begin(record marker.Record, servers []*Server) {
 	looks := r.Looks()
 	newest := looks.Newest()
@@ -182,6 +192,7 @@ func (r *Records) Begin(record marker.Record, servers []*Server) {
 	}
 	r.mu.Unlock()
 	r.Place(record, servers)
+	close(r.beginning)
 }
 
 // Gutter sets whether this pool has a gutter or is one. It is called before Place and Begin.

@@ -85,6 +85,8 @@ type Server struct {
 	moves atomic.Int32
 	// judged: what it holds has been judged since the start, and records may be put on it.
 	judged atomic.Bool
+	// held: see Hold. returns: it is held, down, and answers its prober. Maintained by the prober.
+	held, returns atomic.Bool
 	// marking: this middleware has marked it as a server that missed writes. marked is the time until which the mark is
 	// in force, ns as stats.Now; 0: it is not in force. Maintained by Records.
 	marking atomic.Bool

@@ -266,7 +266,7 @@ func (m *Middleware) replace(ctx context.Context, changed ...driven) error {
 		return nil
 	}
 	// While the previous core serves, record the new placement, prepare the new servers and connect the new workers.
-	m.beginPools(ctx, next)
+	m.beginPools(ctx, next, previous)
 	for i, p := range next.pools {
 		if old := previous.of(p.poolState); old != nil {
 			p.place(moved[i] || p.changing(), append(slices.Clone(p.servers), old.servers...))
@@ -284,7 +284,7 @@ func (m *Middleware) replace(ctx context.Context, changed ...driven) error {
 			p.records.AwaitPlaced(ctx)
 		}
 	}
-	next.decideWriters(ctx)
+	decideWriters(ctx, slices.DeleteFunc(slices.Clone(next.pools), func(p *pool) bool { return !p.begun }))
 	for _, p := range next.pools {
 		if old := previous.of(p.poolState); old != nil && p.records != nil {
 			p.records.RespectMarks(m.keepsRespecting(p, old.respectsMarks()) || p.respectsMarks())
@@ -320,6 +320,7 @@ func (m *Middleware) replace(ctx context.Context, changed ...driven) error {
 		next.start(m.work, m.registry)
 		return next.lanes
 	})
+	next.release()
 	for _, p := range next.pools {
 		if previous.of(p.poolState) == nil {
 			m.tend(m.work, p.poolState)
@@ -345,31 +346,46 @@ func (m *Middleware) replace(ctx context.Context, changed ...driven) error {
 	return nil
 }
 
-// beginPools judges the servers of new pools by their records, as at a start: a pool that was a shadow, or was removed
-// and returns, has none of the values that it held then. applying is held.
-func (m *Middleware) beginPools(ctx context.Context, next *core) {
+// beginPools judges the servers of pools that have not begun by their records, as at a start. A pool that is new, was a
+// shadow, or was removed and returns, has none of the values that it held then. previous is the core that serves now.
+// applying is held.
+func (m *Middleware) beginPools(ctx context.Context, next, previous *core) {
 	for _, p := range next.pools {
 		if p.begun {
 			continue
 		}
+		isNew := previous.of(p.poolState) == nil
 		p.first.Store(p)
 		p.requireVersions()
 		reach(ctx, p.servers)
 		p.decideWriters(ctx)
-		p.absent.Store(true)
-		p.beginRecords(false)
+		p.absent.Store(isNew || m.routing == nil && next.isAbsent(p))
+		p.begin(false)
+		if !isNew && p.begun {
+			m.watchOthers(p.poolState)
+			if p.unswept.Load() {
+				pause(ctx, aftermath)
+			}
+		}
+	}
+}
+
+// begin begins the records of p, unless it is undecided; routed is as in judge.
+func (p *pool) begin(routed bool) {
+	if !p.undecided {
+		p.beginRecords(routed)
 		p.begun = true
 	}
 }
 
 // reach tries to connect to all servers at the same time. A server that can't be reached is down afterwards.
 func reach(ctx context.Context, servers []*backend.Server) {
-	each(servers, func(s *backend.Server) { _ = s.Reach(ctx) })
+	eachOf(servers, func(*backend.Server) bool { return true }, func(s *backend.Server) { _ = s.Reach(ctx) })
 }
 
 // place records the placement of p on servers; changing: it is not fully applied yet.
 func (p *pool) place(changing bool, servers []*backend.Server) {
-	if p.records != nil {
+	if p.records != nil && p.begun {
 		p.records.Gutter(p.diverts())
 		p.runs()
 		p.records.Place(p.toRecord(changing), servers)

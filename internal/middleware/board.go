@@ -123,9 +123,14 @@ func (p *pool) each(do func(s *backend.Server)) { each(p.servers, do) }
 
 // each calls do for each of the servers that is not down, all at the same time, and waits for them.
 func each(servers []*backend.Server, do func(s *backend.Server)) {
+	eachOf(servers, func(s *backend.Server) bool { return !s.Down() }, do)
+}
+
+// eachOf is each for the servers for which of returns true.
+func eachOf(servers []*backend.Server, of func(*backend.Server) bool, do func(s *backend.Server)) {
 	var doing sync.WaitGroup
 	for _, s := range servers {
-		if !s.Down() {
+		if of(s) {
 			doing.Go(func() { do(s) })
 		}
 	}

@@ -74,7 +74,7 @@ type poolState struct {
 	// its keys, because other pools had them.
 	absent atomic.Bool
 	// The fields below are guarded by Middleware.applying.
-	begun bool // its servers have been judged by the records on them
+	begun bool // its servers have been judged by the records on them; an undecided pool has not begun
 	// asked: servers have said whether items can have versions. supported: all that did when that was decided last can.
 	asked, supported bool
 	settled          placement // the placement before change, or the current one if there is no change

@@ -205,15 +205,20 @@ func (m *Middleware) cleanJoined() {
 // phases. applying is held.
 func (m *Middleware) beginChanges() {
 	for _, t := range m.poolStates {
-		if t.look = time.Now().Add(m.lookEvery()); t.records != nil {
-			t.watched = time.Now().Add(2 * m.options.ChangeStep)
-		}
+		m.watchOthers(t)
 	}
 	if m.routing != nil {
 		m.routing.prepare(m.work, m, m.routing.phase, sightings{})
 	}
 	for _, d := range m.underWay() {
 		m.entered(m.work, d)
+	}
+}
+
+// watchOthers makes drive look for a while whether others have begun a change of t's placement. applying is held.
+func (m *Middleware) watchOthers(t *poolState) {
+	if t.look = time.Now().Add(m.lookEvery()); t.records != nil {
+		t.watched = time.Now().Add(2 * m.options.ChangeStep)
 	}
 }
 

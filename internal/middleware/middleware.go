@@ -305,15 +305,14 @@ func (m *Middleware) begin(ctx, work context.Context) bool {
 	c.requireVersions()
 	reach(ctx, c.servers)
 	c = m.catchUp(ctx, c)
-	c.decideWriters(ctx)
+	decideWriters(ctx, c.pools)
 	if ctx.Err() != nil {
 		m.stopping = true
 		return false
 	}
 	m.work = work
 	for _, p := range c.pools {
-		p.beginRecords(m.routing != nil && m.routing.joined)
-		p.begun = true
+		p.begin(m.routing != nil && m.routing.joined)
 	}
 	if c.unswept() {
 		pause(work, aftermath)

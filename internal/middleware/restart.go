@@ -205,23 +205,32 @@ func (p *pool) remember(record *marker.Record) {
 	}
 }
 
-// findAbsent finds out which pools are absent, by the records on the servers that were reached: another pool's record
-// was put when there was no such pool, unless both were put with the same pools, of which one has another name now.
+// findAbsent finds out which pools are absent.
 func (c *core) findAbsent() {
-	there := make([][]string, len(c.pools)) // by pool: the names in its record
-	for i, p := range c.pools {
-		if p.records == nil {
-			continue
-		}
-		if newest := p.records.Looks().Newest(); newest != nil {
-			there[i] = newest.Pools
-		}
+	for _, p := range c.pools {
+		p.absent.Store(c.isAbsent(p))
 	}
-	for i, p := range c.pools {
-		p.absent.Store(slices.ContainsFunc(there, func(names []string) bool {
-			return len(names) > 0 && !slices.Equal(names, there[i]) && !slices.Contains(names, p.name)
-		}))
+}
+
+// isAbsent reports whether p is absent, by the records on the servers that were reached: another pool's record was put
+// when there was no such pool, unless both were put with the same pools, of which one has another name now.
+func (c *core) isAbsent(p *pool) bool {
+	own := p.recordedPools()
+	return slices.ContainsFunc(c.pools, func(q *pool) bool {
+		names := q.recordedPools()
+		return len(names) > 0 && !slices.Equal(names, own) && !slices.Contains(names, p.name)
+	})
+}
+
+// recordedPools returns the names of all pools in the newest record on p's servers that were reached.
+func (p *pool) recordedPools() []string {
+	if p.records == nil {
+		return nil
 	}
+	if newest := p.records.Looks().Newest(); newest != nil {
+		return newest.Pools
+	}
+	return nil
 }
 
 // movedKeys returns a function that reports which keys a server may hold old values of, because they were placed

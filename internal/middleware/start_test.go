@@ -2,7 +2,10 @@ package middleware_test
 
 import (
 	"log/slog"
+	"net"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/replica"
 )
 
 // answersUntil starts a server that answers mcmw's own requests. A connection whose line begins with unanswered ends
@@ -124,6 +128,82 @@ func TestAnOutageLeavesUndecidedOrAsItIsWhetherThereAreSeveralWriters(t *testing
 			}, mctest.Patience, mctest.Tick)
 		})
 	}
+}
+
+// An instance starts while it reaches no server, or none says whether it has versions. Before it knows that other
+// instances may write the servers, it flushes none.
+func TestAStartWithoutServersLeavesThemWhatOtherInstancesRelyOn(t *testing.T) {
+	for name, unanswered := range map[string]string{"unreachable": "", "unknown versions": "ms bWNtdyBwcm9iZQ== "} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := mctest.StartNewMemcacheds(t, 3)
+			o := middleware.Options{Servers: mwtest.Servers(servers...)}
+			o.Ack = replica.AckLive
+			other := mwtest.Start(t, o)
+			require.Equal(t, "STORED\r\n", other.Dial(t).MustDo(t, "set k 0 0 1\r\nv\r\n"))
+			var open [3]atomic.Bool
+			o.Servers = slices.Clone(o.Servers)
+			for i, s := range servers {
+				o.Servers[i].Addr = passesOn(t, s.Addr(), unanswered, &open[i])
+			}
+			log := &mctest.Output{}
+			o.Log = slog.New(slog.NewTextHandler(log, nil))
+			waiting := log.Written("waiting for a server")
+			m := mwtest.Begin(t, o)
+			select {
+			case <-waiting:
+			case <-time.After(mctest.Patience):
+				require.FailNow(t, "it serves before it knows how to write", log)
+			}
+			several := func() bool { return m.Stats().Snapshot().Several }
+			require.False(t, several())
+			open[0].Store(true)
+			require.Eventually(t, several, mctest.Patience, mctest.Tick)
+			open[1].Store(true)
+			open[2].Store(true)
+			<-m.Ready()
+			require.NotContains(t, log.String(), "flushed")
+			for _, s := range servers {
+				value, held := s.Get("k")
+				require.True(t, held)
+				require.Equal(t, "v", value)
+			}
+			require.Equal(t, "VALUE k 0 1\r\nv\r\nEND\r\n", m.Dial(t).MustDo(t, "get k\r\n"))
+		})
+	}
+}
+
+// passesOn starts a server that passes lines on to the one at target. Until open is true it ends a connection with a
+// line that begins with unanswered. It returns its address.
+func passesOn(t *testing.T, target, unanswered string, open *atomic.Bool) string {
+	return mctest.StartScript(t, func(p *mctest.Peer) {
+		if unanswered == "" && !open.Load() {
+			return
+		}
+		to, err := net.Dial("tcp", target)
+		if err != nil {
+			return
+		}
+		defer to.Close()
+		go func() {
+			replies := make([]byte, 1<<16)
+			for {
+				n, err := to.Read(replies)
+				p.Send(string(replies[:n]))
+				if err != nil {
+					return
+				}
+			}
+		}()
+		for line, ok := p.Line(); ok; line, ok = p.Line() {
+			if !open.Load() && strings.HasPrefix(line, unanswered) {
+				return
+			}
+			if _, err := to.Write([]byte(line + "\r\n")); err != nil {
+				return
+			}
+		}
+	}).Addr()
 }
 
 func stopAll(servers []*mctest.Server) {

@@ -26,12 +26,12 @@ var WritersNames = enum.New[Writers]("writers", "auto", "one", "several")
 
 func (w Writers) String() string { return WritersNames.Of(w) }
 
-// decideWriters decides for each pool whether its items have versions, and whether other middlewares may write its
+// decideWriters decides for each of pools whether its items have versions, and whether other middlewares may write its
 // servers, so that stores are checked. It is called before the workers are made, when each server has been reached or
 // is down.
-func (c *core) decideWriters(ctx context.Context) {
+func decideWriters(ctx context.Context, pools []*pool) {
 	var deciding sync.WaitGroup
-	for _, p := range c.pools {
+	for _, p := range pools {
 		deciding.Go(func() { p.decideWriters(ctx) })
 	}
 	deciding.Wait()
@@ -59,6 +59,9 @@ func (p *pool) decideWriters(ctx context.Context) {
 	several = several || versioned && shared && p.options.Writers == WritersAuto
 	for _, server := range p.servers {
 		server.NeedVersions(versioned)
+		if p.undecided {
+			server.Hold(!p.begun)
+		}
 	}
 	p.several.Store(several)
 	p.versioned.Store(versioned)
@@ -67,8 +70,8 @@ func (p *pool) decideWriters(ctx context.Context) {
 // undecidedLook is the time between two looks whether servers of an undecided pool answer.
 const undecidedLook = 100 * time.Millisecond
 
-// decideAgain replaces the core once a server answers of a pool that is undecided. It returns how long drive may wait.
-// applying is held.
+// decideAgain replaces the core once a server answers of a pool that is undecided. Until then the pool's servers that
+// are down stay so (Server.Hold). It returns how long drive may wait. applying is held.
 func (m *Middleware) decideAgain(ctx context.Context) (wait time.Duration) {
 	wait = unknown
 	for _, p := range m.current.Load().pools {
@@ -76,7 +79,7 @@ func (m *Middleware) decideAgain(ctx context.Context) (wait time.Duration) {
 			continue
 		}
 		wait = undecidedLook
-		if slices.ContainsFunc(p.servers, func(s *backend.Server) bool { return !s.Down() }) {
+		if slices.ContainsFunc(p.servers, (*backend.Server).Answers) {
 			if _, known := p.haveVersions(ctx); known {
 				if err := m.replace(ctx); err != nil {
 					p.log.Error("what the servers that answer now support is not used", "error", err)
@@ -86,6 +89,17 @@ func (m *Middleware) decideAgain(ctx context.Context) (wait time.Duration) {
 		}
 	}
 	return wait
+}
+
+// release lets servers of pools that are decided return into service. c is the current core.
+func (c *core) release() {
+	for _, p := range c.pools {
+		if !p.undecided {
+			for _, s := range p.servers {
+				s.Release()
+			}
+		}
+	}
 }
 
 // decidersMove reports whether a conditional write of a key can be decided by one server now and by another later. Each
@@ -194,7 +208,7 @@ func ackOfBoth(p, q *pool) replica.Ack {
 func (p *pool) haveVersions(ctx context.Context) (all, known bool) {
 	var mu sync.Mutex // guards both lists
 	var with, without []string
-	p.each(func(server *backend.Server) {
+	eachOf(p.servers, (*backend.Server).Answers, func(server *backend.Server) {
 		has, err := server.HasVersions(ctx)
 		mu.Lock()
 		defer mu.Unlock()
