@@ -115,7 +115,7 @@ func (m *Middleware) poolStatesFor(o *Options) (states []*poolState) {
 			states = append(states, t)
 			continue
 		}
-		t := &poolState{name: p.Name, missing: sweep.NewMissing()}
+		t := &poolState{name: p.Name, missing: sweep.NewMissing(), versionless: map[string]bool{}}
 		if p.Rejoin != backend.RejoinTrust {
 			t.records = backend.NewRecords(o.Log,
 				func(server string, newest *marker.Record) (func(key []byte) bool, bool) {

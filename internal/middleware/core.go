@@ -77,8 +77,10 @@ type poolState struct {
 	begun bool // its servers have been judged by the records on them; an undecided pool has not begun
 	// asked: servers have said whether items can have versions. supported: all that did when that was decided last can.
 	asked, supported bool
-	settled          placement // the placement before change, or the current one if there is no change
-	change           *change   // nil: no change of placement is under way
+	// versionless has the servers of which a warning has said that they can't.
+	versionless map[string]bool
+	settled     placement // the placement before change, or the current one if there is no change
+	change      *change   // nil: no change of placement is under way
 	// of a pool added while clients are served: its servers are judged by this until the core is current
 	first atomic.Pointer[pool]
 	// diverted counts requests that went to the pool's gutter.

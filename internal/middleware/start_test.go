@@ -130,6 +130,24 @@ func TestAnOutageLeavesUndecidedOrAsItIsWhetherThereAreSeveralWriters(t *testing
 	}
 }
 
+func TestAStartWithoutServersWarnsOnceAboutAnOldServerThatReturns(t *testing.T) {
+	t.Parallel()
+	log := &mctest.Output{}
+	servers := mctest.StartMemcacheds(t, 2)
+	o := middleware.Options{
+		Servers: mwtest.Servers(servers...), Log: slog.New(slog.NewTextHandler(log, nil)), Listen: []string{"127.0.0.1:0"},
+	}
+	stopAll(servers)
+	waiting := log.Written("waiting for a server")
+	m := mwtest.Begin(t, o)
+	<-waiting
+	servers[0].Start()
+	<-m.Ready()
+	o.Depth = 1
+	require.NoError(t, m.Apply(t.Context(), o))
+	require.Equal(t, 1, strings.Count(log.String(), "some servers are a memcached before 1.6.27"))
+}
+
 // An instance starts while it reaches no server, or none says whether it has versions. Before it knows that other
 // instances may write the servers, it flushes none.
 func TestAStartWithoutServersLeavesThemWhatOtherInstancesRelyOn(t *testing.T) {

@@ -204,10 +204,11 @@ func ackOfBoth(p, q *pool) replica.Ack {
 }
 
 // haveVersions reports whether all servers that answer can store an item with a version; known: one answers. It logs a
-// warning about those that can't.
+// warning about those that can't, if one of them could or was not known before. applying is held.
 func (p *pool) haveVersions(ctx context.Context) (all, known bool) {
-	var mu sync.Mutex // guards both lists
+	var mu sync.Mutex // guards what the answers change
 	var with, without []string
+	news := false
 	eachOf(p.servers, (*backend.Server).Answers, func(server *backend.Server) {
 		has, err := server.HasVersions(ctx)
 		mu.Lock()
@@ -216,14 +217,19 @@ func (p *pool) haveVersions(ctx context.Context) (all, known bool) {
 		case err != nil:
 		case has:
 			with = append(with, server.Name)
+			delete(p.versionless, server.Name)
 		default:
 			without = append(without, server.Name)
+			news = news || !p.versionless[server.Name]
 		}
 	})
-	if len(without) > 0 && (p.router.N() > 1 || p.migrates) && p.options.Writers != WritersOne {
+	if news && (p.router.N() > 1 || p.migrates) && p.options.Writers != WritersOne {
 		p.log.Warn("some servers are a memcached before 1.6.27, or run with -C: with another mcmw in front of them, "+
 			"replicas would stay different and increments "+
 			"would be lost; upgrade them, or set --writers one if there is no other mcmw", "servers", without)
+		for _, name := range without {
+			p.versionless[name] = true
+		}
 	}
 	return len(with) > 0 && len(without) == 0, len(with)+len(without) > 0
 }
