@@ -12,6 +12,9 @@
 // Several middlewares may deliver one key. Each looks at the pool again after its copy, and delivers again if the pool
 // then holds another version. So the last one to copy leaves what the pool holds.
 //
+// When the list of servers changes, a server that gets a key is owed it by the key's previous holder, which is owed its
+// delete if it stays.
+//
 // # Losses
 //
 // If a connection breaks, a copy that was sent on it may be carried out later. Its debt becomes a delete, which is sent

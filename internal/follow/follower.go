@@ -102,7 +102,7 @@ func (f *Follower) What() string { return f.options.Load().What }
 func (f *Follower) copies() bool { return f.What() == All }
 
 // Place sets the servers: those of router, with the options o. A server that gets keys is owed what those are owed that
-// held these keys.
+// held these keys, and one that loses keys the deletes of those that were written.
 func (f *Follower) Place(router *route.Router, o backend.Options) {
 	f.placing.Lock()
 	defer f.placing.Unlock()
@@ -121,15 +121,17 @@ func (f *Follower) Place(router *route.Router, o backend.Options) {
 	gains := func(t *target) bool {
 		return !slices.Contains(previous, t) || router.Gains(t.server.Name, before)
 	}
+	holder := func(target int) (holds func(key []byte) bool) {
+		return func(key []byte) bool { return slices.Contains(router.Replicas(key, nil), target) }
+	}
 	for _, t := range previous {
 		for to := range f.targets {
 			if t != f.targets[to] && gains(f.targets[to]) {
-				t.ledger.Hand(f.targets[to].ledger, now, func(key []byte) bool {
-					return slices.Contains(router.Replicas(key, nil), to)
-				})
+				t.ledger.Hand(f.targets[to].ledger, now, holder(to))
 			}
 		}
-		if slices.Contains(f.targets, t) {
+		if at := slices.Index(f.targets, t); at >= 0 {
+			t.ledger.Release(now, holder(at))
 			continue
 		}
 		if t.stop != nil {
@@ -159,6 +161,14 @@ func (f *Follower) Wrote(r *protocol.Request, key []byte, result stats.Result, _
 		defer f.placing.RUnlock()
 		f.owe(key, copied, time.Now())
 	}
+}
+
+// oweListed adds key, which t has listed: if it is not placed there any more, it is deleted.
+func (f *Follower) oweListed(t *target, key []byte) {
+	f.placing.RLock()
+	defer f.placing.RUnlock()
+	placed := slices.Contains(f.router.Replicas(key, nil), slices.Index(f.targets, t))
+	t.ledger.Owe(key, placed, time.Now())
 }
 
 func (f *Follower) owe(key []byte, copied bool, now time.Time) {
@@ -421,7 +431,7 @@ func (f *Follower) readInto(found []Present, debts []Debt, value bool, wanted fu
 	}
 }
 
-// clean adds all keys that t holds to its ledger while it is in doubt, until ctx is done.
+// clean adds all keys that t lists to its ledger while it is in doubt, until ctx is done.
 func (f *Follower) clean(ctx context.Context, t *target) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -441,7 +451,7 @@ func (f *Follower) clean(ctx context.Context, t *target) {
 					return ctx.Err()
 				}
 			}
-			t.ledger.Owe(item.Key, true, time.Now())
+			f.oweListed(t, item.Key)
 			return nil
 		})
 		if err == nil {

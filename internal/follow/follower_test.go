@@ -3,6 +3,7 @@ package follow
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -91,6 +92,51 @@ func TestAServerThatGetsKeysIsOwedWhatTheirHoldersAre(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The list of servers may change back: what a server keeps of a key that it does not hold would be read then.
+func TestAServerThatLosesKeysIsOwedTheirDeletes(t *testing.T) {
+	f := New(Options{What: All, Memory: 1 << 20}, nil, slog.New(slog.DiscardHandler))
+	f.Place(placed(t, "a", "b"), backend.Options{})
+	for i := range 100 {
+		f.owe(fmt.Appendf(nil, "key-%d", i), true, time.Now())
+	}
+	a := f.targets[0].ledger
+	delivering, _, _ := a.Take(mostDebts, false, time.Now())
+	router := placed(t, "a", "b", "c")
+	f.Place(router, backend.Options{})
+	for _, d := range delivering { // the copies were under way
+		a.Settle(d, Paid, time.Now())
+	}
+	lost := 0
+	for _, d := range delivering {
+		holds := router.Primary([]byte(d.Key)) == 0
+		if !holds {
+			lost++
+		}
+		deleted := func(e Debt) bool { return e.Key == d.Key && !e.Copy }
+		assert.Equal(t, !holds, slices.ContainsFunc(a.all(), deleted), d.Key)
+	}
+	assert.Positive(t, lost)
+	assert.Len(t, a.all(), lost)
+}
+
+func TestAServerInDoubtIsOwedTheDeletesOfKeysThatItListsAndHasLost(t *testing.T) {
+	f := New(Options{What: All, Memory: 1 << 20}, nil, slog.New(slog.DiscardHandler))
+	router := placed(t, "a", "b")
+	f.Place(router, backend.Options{})
+	for i := range 100 {
+		f.oweListed(f.targets[0], fmt.Appendf(nil, "key-%d", i))
+	}
+	copies := 0
+	for _, d := range f.targets[0].ledger.all() {
+		assert.Equal(t, router.Primary([]byte(d.Key)) == 0, d.Copy, d.Key)
+		if d.Copy {
+			copies++
+		}
+	}
+	assert.Positive(t, copies)
+	assert.Less(t, copies, 100)
 }
 
 // owed returns what a server is owed after the request in text, where what is delivered.

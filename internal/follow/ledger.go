@@ -262,6 +262,16 @@ func (l *Ledger) Hand(to *Ledger, now time.Time, holds func(key []byte) bool) {
 	}
 }
 
+// Release makes what is owed of keys that the server does not hold any more deletes, also if a copy is under way: a
+// copy would be read once the server holds the key again, although later writes were owed to its other holders.
+func (l *Ledger) Release(now time.Time, holds func(key []byte) bool) {
+	for _, d := range l.all() {
+		if !holds([]byte(d.Key)) {
+			l.Owe([]byte(d.Key), false, now)
+		}
+	}
+}
+
 // Flushed says that the server was flushed.
 func (l *Ledger) Flushed(f Flushes) {
 	l.mu.Lock()

@@ -135,7 +135,8 @@ func TestAStartWithoutServersWarnsOnceAboutAnOldServerThatReturns(t *testing.T) 
 	log := &mctest.Output{}
 	servers := mctest.StartMemcacheds(t, 2)
 	o := middleware.Options{
-		Servers: mwtest.Servers(servers...), Log: slog.New(slog.NewTextHandler(log, nil)), Listen: []string{"127.0.0.1:0"},
+		Servers: mwtest.Servers(servers...), Log: slog.New(slog.NewTextHandler(log, nil)),
+		Listen: []string{"127.0.0.1:0"},
 	}
 	stopAll(servers)
 	waiting := log.Written("waiting for a server")
