@@ -188,6 +188,7 @@ func (p *Planner) mergeValues(r *Request, out Output, s *split) (rest int) {
 	for k := range r.read.keys {
 		p.Calls[r.read.keys[k].call].found = 0
 	}
+	misses := p.options.GetErrorMiss && r.touches()
 	for k := range r.read.keys {
 		at := &r.read.keys[k]
 		c, key := &p.Calls[at.call], at.of(r.Keys)
@@ -198,7 +199,7 @@ func (p *Planner) mergeValues(r *Request, out Output, s *split) (rest int) {
 		if r.warms() {
 			p.noteWarmed(key, c, at.lacks, found)
 		}
-		if !found {
+		if !found || misses && p.untouched(r, key[at.strip:]) {
 			continue
 		}
 		if at.strip == 0 {
@@ -284,6 +285,8 @@ func (p *Planner) Result(i int32) (result stats.Result, hits int) {
 			if c.kind.IsError() && !r.warms() {
 				worst = kindResult(c.kind)
 			}
+		} else if c.is(failed) && p.untouched(r, nil) {
+			worst = stats.ResultServerError
 		}
 	}
 	if s := p.answering(r); s.split != nil && s.split.failed {

@@ -255,8 +255,9 @@ func (p *Planner) planByPlacement(r *Request, c *choice) {
 		})
 		offset = end + len(blank)
 	}
+	// Each key of a gat may become a miss on its own.
 	if common >= 0 && !r.warms() && !r.is(strips) && !r.tags() && r.Answer == "" && r.whole() &&
-		(!r.touches() || len(r.Keys) <= maxTouchLine) {
+		(!r.touches() || len(r.Keys) <= maxTouchLine && !p.options.GetErrorMiss) {
 		p.forward(r, common)
 		rd.keys = rd.keys[:0]
 	} else {
@@ -335,8 +336,7 @@ func (p *Planner) touch(r *Request, s int, key []byte) {
 // spares reports whether c is a touch of the gat r that may end without a reply although the client is told of a
 // success: the values have been read, and as many servers of the key as Ack demands have the new expiry.
 func (p *Planner) spares(r *Request, c *Call) bool {
-	touch := func(c *Call) bool { return c.is(hidden) && c.command.IsKeyed() } // deletions and parts are meta commands
-	if !r.touches() || !touch(c) || c.arrived > 0 && !c.is(failed) {
+	if !r.touches() || !c.isTouch() || c.arrived > 0 && !c.is(failed) {
 		return false
 	}
 	of := p.options.Router.Of(int(c.Server))
@@ -345,7 +345,7 @@ func (p *Planner) spares(r *Request, c *Call) bool {
 		switch t := &p.Calls[n]; {
 		case t.command.IsRetrieval() && (t.arrived == 0 || t.kind.IsError()):
 			return false
-		case touch(t) && bytes.Equal(t.keys, c.keys) && p.options.Router.Of(int(t.Server)) == of:
+		case t.isTouch() && bytes.Equal(t.keys, c.keys) && p.options.Router.Of(int(t.Server)) == of:
 			asked++
 			if t.arrived > 0 && !t.is(failed) {
 				done++
@@ -359,6 +359,22 @@ func (p *Planner) spares(r *Request, c *Call) bool {
 		return done >= asked/2 // and the server that was read
 	}
 	return true
+}
+
+// isTouch reports whether c is a touch of a gat.
+func (c *Call) isTouch() bool {
+	return c.is(hidden) && c.command.IsKeyed() // deletions and parts are meta commands
+}
+
+// untouched reports whether too few servers have the new expiry of the gat r for key, because others have not
+// answered; nil: for a key.
+func (p *Planner) untouched(r *Request, key []byte) bool {
+	if !r.touches() {
+		return false
+	}
+	return slices.ContainsFunc(p.Calls[r.first:r.last], func(c Call) bool {
+		return c.isTouch() && c.is(failed) && (key == nil || bytes.Equal(c.keys, key)) && !p.spares(r, &c)
+	})
 }
 
 // afterRead reads again what a server has failed to answer, or asks for the chunks of what was read.
@@ -383,7 +399,7 @@ func (p *Planner) askOthers(r *Request, inTime bool) (next step) {
 	case r.is(failed) && p.mayRetry(r):
 		p.triedAgain(r)
 		next = retrying
-	case r.touches() && p.failureOf(r, p.Calls[r.first:r.last]) == nil:
+	case r.touches() && p.failureOf(r, p.Calls[r.first:r.last]) == nil && !p.untouched(r, nil):
 		next = p.afterOldFirst(r)
 	}
 	if next != answered {

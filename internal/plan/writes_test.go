@@ -134,6 +134,49 @@ func TestAGatReadsTheFirstServerAndTouchesTheOtherCopies(t *testing.T) {
 	assert.Equal(t, []string{a}, missed(x, 2))
 }
 
+func TestAGatAndAnMgWithANewExpiryThatTooFewServersTakeFailAlike(t *testing.T) {
+	const gone = "SERVER_ERROR s2: gone\r\n"
+	for _, tc := range []struct {
+		miss    bool
+		line    string
+		replies [2]string
+		want    string
+		hits    int
+	}{
+		{false, "gat 9 a", [2]string{"VALUE a 0 1\r\nx\r\nEND\r\n", "TOUCHED\r\n"}, "VALUE a 0 1\r\nx\r\n" + gone, 1},
+		{true, "gat 9 a", [2]string{"VALUE a 0 1\r\nx\r\nEND\r\n", "TOUCHED\r\n"}, "END\r\n", 0},
+		{false, "mg a v T9", [2]string{"VA 1\r\nx\r\n", "VA 1\r\nx\r\n"}, gone, 0},
+		{true, "mg a v T9", [2]string{"VA 1\r\nx\r\n", "VA 1\r\nx\r\n"}, "EN\r\n", 0},
+	} {
+		x := plan(t, setup{options: Options{GetErrorMiss: tc.miss}})
+		i := x.request(tc.line)
+		require.Len(t, x.calls(), 3)
+		x.reply(0, tc.replies[0])
+		x.reply(1, tc.replies[1])
+		x.lose(2)
+		assert.Empty(t, x.next())
+		assert.Equal(t, tc.want, x.answer(i), "%s, miss %t", tc.line, tc.miss)
+		result, hits := x.Result(i)
+		assert.Equal(t, stats.ResultServerError, result, "%s, miss %t", tc.line, tc.miss)
+		assert.Equal(t, tc.hits, hits, "%s, miss %t", tc.line, tc.miss)
+	}
+}
+
+// Of several keys only those are misses whose expiry is not known to be set.
+func TestAGatMissesOnlyTheKeysWhoseNewExpiryTooFewServersTake(t *testing.T) {
+	x := plan(t, setup{options: Options{GetErrorMiss: true}})
+	a, b := x.key(0, 0, 1, 2), x.key(1, 0, 1, 2)
+	i := x.request("gat 9 " + a + " " + b)
+	require.Len(t, x.calls(), 5)
+	valueA, valueB := "VALUE "+a+" 0 1\r\nx\r\n", "VALUE "+b+" 0 1\r\ny\r\n"
+	x.reply(0, valueA+valueB+"END\r\n")
+	for n := 1; n < 4; n++ {
+		x.reply(n, "TOUCHED\r\n")
+	}
+	x.lose(4)
+	assert.Equal(t, valueA+"END\r\n", x.answer(i))
+}
+
 // A touch that fails is no reason to read again.
 func TestAGatIsAnsweredWhenAsManyServersAsAckDemandsHaveTheNewExpiry(t *testing.T) {
 	for _, tc := range []struct {
