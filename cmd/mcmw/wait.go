@@ -65,7 +65,9 @@ func waitRefilled(ctx context.Context, c *config.Config, out, progress io.Writer
 		switch {
 		case err != nil:
 			return err
-		case ctx.Err() != nil:
+		case ended(ctx) && before == nil:
+			return errors.New("the servers could not all be asked in time")
+		case ended(ctx): // this look may have been cut off
 			return fmt.Errorf("not refilled in time: %s", strings.Join(before, ", "))
 		case len(names) == 0:
 			_, err = fmt.Fprintln(out, "all servers are refilled")
@@ -79,4 +81,10 @@ func waitRefilled(ctx context.Context, c *config.Config, out, progress io.Writer
 		case <-time.After(waitPause):
 		}
 	}
+}
+
+// ended reports whether ctx has ended, or its deadline has passed, which a connection may notice before ctx does.
+func ended(ctx context.Context) bool {
+	deadline, has := ctx.Deadline()
+	return ctx.Err() != nil || has && !time.Now().Before(deadline)
 }
