@@ -278,7 +278,10 @@ func (c *change) cleaning(m *Middleware, phase route.Phase) []func() {
 		if i >= gets || !c.to.router.Gains(p.servers[i].Name, c.from.router) {
 			return nil
 		}
-		return func(key []byte) bool { return p.router.Gained(i, key) }
+		return func(key []byte) bool {
+			in, stored := p.router.At(key)
+			return slices.Contains(in.With(route.Drop, 0, stored, nil), i)
+		}
 	})
 }
 

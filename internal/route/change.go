@@ -125,22 +125,3 @@ func (r *Router) Phase() Phase {
 
 // Everywhere reports whether every server of the pool may be asked for every key.
 func (g *Group) Everywhere() bool { return g.move == nil && g.n == len(g.servers) }
-
-// Gained reports whether the change makes server a holder of key.
-func (r *Router) Gained(server int, key []byte) bool {
-	g, key := r.At(key)
-	if g.move == nil {
-		return false
-	}
-	var gains bool
-	for i := range g.move.sides {
-		s := &g.move.sides[i]
-		holders, _ := s.hold(key, nil, nil)
-		holds := slices.ContainsFunc(holders, func(h Holder) bool { return int(h.Server) == server-g.base })
-		if holds && !s.isNew {
-			return false
-		}
-		gains = gains || holds
-	}
-	return gains
-}

@@ -67,10 +67,9 @@ func newGroup(servers []Server, o Options) (*Group, error) {
 	if o.HashTag != "" {
 		g.tagged, g.tag = true, [2]byte{o.HashTag[0], o.HashTag[1]}
 	}
-	switch {
-	case o.Ring == RingRendezvous:
+	if o.Ring == RingRendezvous {
 		g.rendezvous = newRendezvous(servers)
-	case len(servers) > 1:
+	} else {
 		g.ring = newRing(o.Ring.points(servers, o.Hash), len(servers), g.n)
 	}
 	return g, nil
@@ -93,44 +92,33 @@ func (g *Group) Primary(key []byte) int {
 
 // covers reports whether every key has a holder for which ok returns true.
 func (g *Group) covers(ok func(server int) bool) bool {
-	if base := g.base; base > 0 {
-		all := ok
-		ok = func(server int) bool { return all(base + server) }
-	}
-	if len(g.servers) == 1 {
-		return ok(0)
-	}
-	if g.move != nil {
+	own := func(server int) bool { return ok(g.base + server) }
+	switch {
+	case g.move != nil:
 		read := &g.move.sides[0]
-		if read.index != nil {
-			all := ok
-			ok = func(server int) bool { return all(read.index[server]) }
-		}
-		return read.in.covers(ok)
-	}
-	if g.rendezvous != nil {
-		return g.rendezvous.covers(ok, g.n)
+		return read.in.covers(func(server int) bool {
+			if read.index != nil {
+				server = read.index[server]
+			}
+			return own(server)
+		})
+	case g.rendezvous != nil:
+		return g.rendezvous.covers(own, g.n)
 	}
 	for holders := range slices.Chunk(g.ring.table, g.n) {
-		if !slices.ContainsFunc(holders, func(s uint16) bool { return ok(int(s)) }) {
+		if !slices.ContainsFunc(holders, func(s uint16) bool { return own(int(s)) }) {
 			return false
 		}
 	}
 	return true
 }
 
-// gains is Router.Gains for two placements of one pool.
+// gains is Router.Gains for two placements of one pool that both have the server.
 func (g *Group) gains(name string, from *Group) bool {
-	named := func(s Server) bool { return s.Name == name }
 	switch {
-	case !slices.ContainsFunc(g.servers, named):
-		return false
-	case !slices.ContainsFunc(from.servers, named):
-		return true
 	case from.n == len(from.servers):
 		return false // it held every key
-	case g.tagged != from.tagged, g.tag != from.tag, (g.rendezvous == nil) != (from.rendezvous == nil),
-		len(g.servers) == 1:
+	case g.tagged != from.tagged, g.tag != from.tag, (g.rendezvous == nil) != (from.rendezvous == nil):
 		return true
 	case g.rendezvous != nil:
 		// With rendezvous hashing a key moves to a server of lower rank only when one of higher rank was removed.

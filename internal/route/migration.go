@@ -43,9 +43,6 @@ func (m *Move) row() Row {
 // Migrate returns the Router of r's pools with moves applied in their order: a key that an earlier move has moved is
 // moved again by a later one. No pool is in two active moves.
 func (r *Router) Migrate(moves []Move) *Router {
-	if len(moves) == 0 {
-		return r
-	}
 	n := *r
 	n.routed, n.moves = slices.Clone(r.pools), slices.Clone(moves)
 	for _, m := range moves {
