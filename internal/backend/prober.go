@@ -179,9 +179,8 @@ func (s *Server) clean(ctx context.Context, p *link.Link, m missed, joins *Mark,
 		s.mu.Lock()
 		moved := s.moved
 		s.mu.Unlock()
-		done, err := s.purge(ctx, p, moved)
-		if done || err != nil {
-			return err
+		if s.purge(ctx, p, moved) {
+			return nil
 		}
 	}
 	// A server that was started after it went down is empty, unless other middlewares have written to it since.

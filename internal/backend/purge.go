@@ -78,22 +78,18 @@ func (s *Server) purgeOnce(ctx context.Context, gained func(key []byte) bool, m 
 		if on, err := m.on(l); on || err != nil {
 			return err
 		}
-		done, err := s.purge(ctx, l, gained)
-		if err == nil && !done {
-			err = errors.New("its keys cannot be listed in time")
-		}
-		if err != nil {
-			return err
+		if !s.purge(ctx, l, gained) {
+			return errors.New("its keys cannot be listed in time")
 		}
 		return m.put(l)
 	})
 }
 
-// purge deletes the keys that moved accepts: they were placed elsewhere meanwhile. done is false if the server must be
-// flushed instead.
-func (s *Server) purge(ctx context.Context, l *link.Link, moved func(key []byte) bool) (done bool, err error) {
+// purge deletes the keys that moved accepts: they were placed elsewhere meanwhile. It returns false if the server must
+// be flushed instead.
+func (s *Server) purge(ctx context.Context, l *link.Link, moved func(key []byte) bool) (done bool) {
 	if moved == nil {
-		return true, nil
+		return true
 	}
 	begin := time.Now()
 	keys, deleted := 0, 0
@@ -101,7 +97,7 @@ func (s *Server) purge(ctx context.Context, l *link.Link, moved func(key []byte)
 	defer cancel()
 	errStop := errors.New("a deletion failed")
 	var listErr error
-	err = l.DeleteAll(func(yield func(string) bool) {
+	err := l.DeleteAll(func(yield func(string) bool) {
 		listErr = s.List(ctx, func(item protocol.Dumped) error {
 			keys++
 			if !moved(item.Key) {
@@ -118,10 +114,10 @@ func (s *Server) purge(ctx context.Context, l *link.Link, moved func(key []byte)
 	if err != nil || listErr != nil {
 		log.Warn("a server's old copies of keys that were on other servers cannot be deleted one by one", "server",
 			s.Name, "error", cmp.Or(err, listErr))
-		return false, nil
+		return false
 	}
 	log.Info("a server's old copies of keys that were on other servers are deleted", "server", s.Name, "keys", keys,
 		"deleted", deleted,
 		"took", time.Since(begin).Round(time.Millisecond))
-	return true, nil
+	return true
 }

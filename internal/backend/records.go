@@ -113,11 +113,7 @@ func (r *Records) Owner() string { return r.owner }
 func (r *Records) Looks() marker.Looks {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	looks := marker.Looks{}
-	for name, look := range r.looks {
-		looks[name] = look
-	}
-	return looks
+	return maps.Clone(r.looks)
 }
 
 // Moved reports whether the placement has changed since the first middleware was here, as far as the servers' records
@@ -384,10 +380,10 @@ func (r *Records) await(ctx context.Context, target func() (round uint64, what s
 
 // inForce sets which servers' marks are in force, because they are on enough servers; mu is held.
 func (r *Records) inForce() {
+	if r.respects {
+		return // applyMarks sets it
+	}
 	for s := range r.copies {
-		if r.respects {
-			continue // applyMarks sets it
-		}
 		since := r.stale[s.Name]
 		has := 0
 		for _, c := range r.copies {
