@@ -51,7 +51,7 @@ func CanEnd(c protocol.Command, r Result) bool {
 	case ResultMiss:
 		return c.IsRetrieval() || c == protocol.Meta
 	case ResultHot:
-		return c == protocol.Get
+		return c == protocol.Get || c == protocol.Gets
 	case ResultPartial:
 		return c.IsRetrieval()
 	case ResultNotStored:

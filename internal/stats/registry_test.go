@@ -105,6 +105,7 @@ func TestOnlyRequestedKeysThatWereNotFoundAreMisses(t *testing.T) {
 		{"set", protocol.Set, ResultOK, 1, 0, 0, 0, ClassSet},
 		{"delete of nothing", protocol.Delete, ResultNotStored, 1, 0, 0, 0, ClassDelete},
 		{"incr", protocol.Incr, ResultOK, 1, 0, 0, 0, ClassArithmetic},
+		{"decr", protocol.Decr, ResultOK, 1, 0, 0, 0, ClassArithmetic},
 		{"touch", protocol.Touch, ResultOK, 1, 0, 0, 0, ClassTouch},
 		{"version", protocol.Version, ResultOK, 0, 0, 0, 0, ClassOther},
 		{"nonsense", protocol.Invalid, ResultClientError, 0, 0, 0, 0, ClassOther},
@@ -122,8 +123,35 @@ func TestOnlyRequestedKeysThatWereNotFoundAreMisses(t *testing.T) {
 	}
 }
 
+func TestACommandHasTheResultsThatItCanEndWith(t *testing.T) {
+	failures := []Result{ResultClientError, ResultServerError, ResultShed}
+	for c, others := range map[protocol.Command][]Result{
+		protocol.Get:     {ResultOK, ResultMiss, ResultPartial, ResultHot},
+		protocol.Gets:    {ResultOK, ResultMiss, ResultPartial, ResultHot},
+		protocol.Gat:     {ResultOK, ResultMiss, ResultPartial},
+		protocol.Set:     {ResultOK, ResultNotStored},
+		protocol.Meta:    {ResultOK, ResultMiss, ResultNotStored},
+		protocol.Version: {ResultOK},
+		protocol.Invalid: nil,
+	} {
+		var can []Result
+		for r := range NumResults {
+			if CanEnd(c, r) {
+				can = append(can, r)
+			}
+		}
+		require.ElementsMatch(t, append(others, failures...), can, c.String())
+	}
+	require.False(t, CanEnd(protocol.Quit, ResultServerError))
+}
+
 func TestAWindowHoldsTheCountsBetweenTwoSnapshots(t *testing.T) {
-	r := New(Options{Servers: []string{"a"}, Workers: 1})
+	shadows := []*Shadow{{Of: "main", To: "shadow"}}
+	r := New(Options{Servers: []string{"a"}, Workers: 1, State: func(s *Snapshot) {
+		for _, shadow := range shadows {
+			shadow.AddTo(s, []ServerSnapshot{{Name: "c"}})
+		}
+	}})
 	w := r.Worker(0)
 	record := func(d time.Duration) {
 		w.Bytes(1, 2)
@@ -134,9 +162,12 @@ func TestAWindowHoldsTheCountsBetweenTwoSnapshots(t *testing.T) {
 		w.Round(1, int64(d))
 		r.Net().Opened()
 		r.Net().Closed(CloseQuit)
+		shadows[len(shadows)-1].Copied(1)
 	}
 	record(time.Second)
 	before := r.Snapshot()
+	shadows = append([]*Shadow{{Of: "main", To: "shadow"}}, shadows...) // another one of the same names
+	shadows[0].Copied(5)
 	record(time.Millisecond)
 	record(time.Millisecond)
 	after := r.Snapshot()
@@ -160,6 +191,10 @@ func TestAWindowHoldsTheCountsBetweenTwoSnapshots(t *testing.T) {
 	require.EqualValues(t, 4, d.ToClients)
 	require.EqualValues(t, 2, d.Opened)
 	require.EqualValues(t, 2, d.Closed[CloseQuit])
+	require.Len(t, d.Shadows, 2)
+	require.EqualValues(t, []uint64{5, 2}, []uint64{d.Shadows[0].Copied, d.Shadows[1].Copied})
+	require.Equal(t, "c of shadow, the shadow of main", fmt.Sprintf("%s of %s, the shadow of %s", d.Servers[1].Name,
+		d.Servers[1].Pool, d.Servers[1].ShadowOf))
 
 	require.EqualValues(t, 3, after.Total(), "the later snapshot is unchanged")
 	require.EqualValues(t, 3, after.Servers[0].Errors[ReasonReset])
@@ -335,6 +370,8 @@ func TestChangingServersAndWorkersLosesNoCount(t *testing.T) {
 	record(3, 0)
 	require.Equal(t, map[string]uint64{"a": 2, "c": 1}, counts())
 	require.EqualValues(t, 1, r.Snapshot().Sub(without).Servers[0].Times.Count(), "a was away when the window began")
+	r.Change(Options{Servers: []string{"b", "a"}})
+	require.Equal(t, map[string]uint64{"b": 2, "a": 2}, counts(), "a stayed, b continues its previous counts")
 
 	for i := range keepRemoved + 1 {
 		r.Change(Options{Servers: []string{fmt.Sprint(i)}})
