@@ -238,7 +238,7 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 			map[string]float64{`mcmw_shadow_requests_total{pool="x",shadow="z"}`: 2},
 		},
 		{
-			"a copy that is dropped", func() { shadow.Dropped(stats.ShadowNoMemory, 1) },
+			"a copy that is dropped", func() { shadow.Dropped(stats.ShadowNoMemory) },
 			map[string]float64{`mcmw_shadow_dropped_total{pool="x",reason="memory",shadow="z"}`: 1},
 		},
 		{
@@ -306,7 +306,7 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 		},
 		{
 			"a wrong password",
-			func() { counter.Add(1) },
+			func() { counter.Add() },
 			map[string]float64{"mcmw_login_failures_total": 1},
 		},
 		{

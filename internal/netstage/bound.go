@@ -30,6 +30,6 @@ func (c *conn) mayAsk(r *protocol.Request) bool {
 // refuseForeign makes r a request that is answered with an error and has no effect.
 func (c *conn) refuseForeign(r *protocol.Request) {
 	r.Refuse(textForeign)
-	c.stage.foreignKeys.Add(1)
+	c.stage.foreignKeys.Add()
 	c.stage.warn(c, &c.stage.foreign, "a request was refused: its user is bound to other prefixes", "user", c.user.Name)
 }

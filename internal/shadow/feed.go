@@ -121,7 +121,7 @@ func (b *outbox) reserve(n int, c *copied) *parcel {
 
 // dropped counts a request that is not copied, and notes the doubt about its key.
 func (b *outbox) dropped(why stats.ShadowDrop, c *copied) {
-	b.counts.Dropped(why, 1)
+	b.counts.Dropped(why)
 	switch {
 	case c.flush:
 		b.doubts.flush.Store(c.order.Received)

@@ -61,10 +61,10 @@ func TestTheWindowsMergeExactlyToTheSummary(t *testing.T) {
 	var out bytes.Buffer
 	log, err := NewWindows(&out, r, time.Second, "v1.2.3")
 	require.NoError(t, err)
-	var welford stats.Moments
+	var responses []float64
 	for range 10 {
 		for range random.IntN(300) {
-			welford.Add(float64(recordOne(r.Worker(random.IntN(3)), random)))
+			responses = append(responses, float64(recordOne(r.Worker(random.IntN(3)), random)))
 		}
 		r.Sample()
 		require.NoError(t, log.window())
@@ -80,13 +80,19 @@ func TestTheWindowsMergeExactlyToTheSummary(t *testing.T) {
 	require.Equal(t, windows[0].From, summary.From)
 	require.Equal(t, windows[10].Until, summary.Until)
 
-	require.Equal(t, welford.N, summary.Times["response"].N)
-	require.InEpsilon(t, welford.Mean, summary.Times["response"].Mean, 1e-12)
-	require.InEpsilon(t, welford.M2, summary.Times["response"].M2, 1e-12)
+	mean, m2 := 0.0, 0.0
+	for _, x := range responses {
+		mean += x / float64(len(responses))
+	}
+	for _, x := range responses {
+		m2 += (x - mean) * (x - mean)
+	}
+	require.EqualValues(t, len(responses), summary.Times["response"].N)
+	require.InEpsilon(t, mean, summary.Times["response"].Mean, 1e-12)
+	require.InEpsilon(t, m2, summary.Times["response"].M2, 1e-12)
 	require.EqualValues(t, 10, summary.Queue.Samples)
 
 	merged := map[string]Times{}
-	moments := map[string]stats.Moments{}
 	counts := map[uint64]uint64{}
 	distributed := map[string]uint64{} // by class
 	var requests, beyond uint64
@@ -112,8 +118,11 @@ func TestTheWindowsMergeExactlyToTheSummary(t *testing.T) {
 			}
 			sum.N, sum.Sum = sum.N+part.N, sum.Sum+part.Sum
 			sum.Squares.Add(sum.Squares, part.Squares)
+			// T. F. Chan, G. H. Golub and R. J. LeVeque, "Updating formulae and a pairwise algorithm .." (1979)
+			apart, share := part.Mean-sum.Mean, float64(part.N)/float64(sum.N)
+			sum.M2 += part.M2 + apart*apart*share*float64(sum.N-part.N)
+			sum.Mean += apart * share
 			merged[name] = sum
-			moments[name] = moments[name].Merge(stats.Moments{N: part.N, Mean: part.Mean, M2: part.M2})
 		}
 	}
 	require.Equal(t, requests, summary.Requests)
@@ -135,8 +144,8 @@ func TestTheWindowsMergeExactlyToTheSummary(t *testing.T) {
 		require.Equal(t, want.N, merged[name].N, name)
 		require.Equal(t, want.Sum, merged[name].Sum, name)
 		require.Equal(t, want.Squares.String(), merged[name].Squares.String(), name)
-		require.InEpsilon(t, want.Mean, moments[name].Mean, 1e-12, name)
-		require.InEpsilon(t, want.M2, moments[name].M2, 1e-9, name)
+		require.InEpsilon(t, want.Mean, merged[name].Mean, 1e-12, name)
+		require.InEpsilon(t, want.M2, merged[name].M2, 1e-9, name)
 	}
 	for s := range stats.NumStages {
 		stages += summary.Times[s.String()].Sum

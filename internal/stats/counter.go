@@ -13,8 +13,8 @@ type Counter struct {
 	n          atomic.Uint64
 }
 
-// Add adds n.
-func (c *Counter) Add(n uint64) { c.n.Add(n) }
+// Add adds one.
+func (c *Counter) Add() { c.n.Add(1) }
 
 // CounterValue is the value of a Counter at one moment.
 type CounterValue struct {

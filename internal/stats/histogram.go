@@ -126,9 +126,6 @@ func (h *Histogram) Low(rank uint64) int64 {
 // Quantile returns the time in ns below which the share q (0..1) of the recorded times lies, by linear interpolation in
 // the bucket where that share is reached. Beyond the last boundary it returns that boundary; 0 if there are no times.
 func (h *Histogram) Quantile(q float64) float64 {
-	if h.count == 0 {
-		return 0
-	}
 	rank := min(max(q, 0), 1) * float64(h.count)
 	below := 0.0
 	for i, n := range h.Buckets() {

@@ -5,8 +5,7 @@ import (
 	"math/big"
 )
 
-// Moments are the number, mean and spread of a set of times, as the statistics log writes them for each window. Merge
-// combines several windows.
+// Moments are the number, mean and spread of a set of times, as the statistics log writes them for each window.
 type Moments struct {
 	N    uint64
 	Mean float64 // ns
@@ -37,29 +36,6 @@ func (h *Histogram) Moments() Moments {
 func (h *Histogram) Squares() *big.Int {
 	squares := new(big.Int).SetUint64(h.squares.hi)
 	return squares.Lsh(squares, 64).Add(squares, new(big.Int).SetUint64(h.squares.lo))
-}
-
-// Add adds the time x, in ns, by Welford's method: B. P. Welford, "Note on a method for calculating corrected sums of
-// squares and products", Technometrics 4 (1962).
-func (m *Moments) Add(x float64) {
-	m.N++
-	d := x - m.Mean
-	m.Mean += d / float64(m.N)
-	m.M2 += d * (x - m.Mean)
-}
-
-// Merge returns the moments of the times of both m and o: T. F. Chan, G. H. Golub and R. J. LeVeque, "Updating formulae
-// and a pairwise algorithm for computing sample variances", 1979.
-func (m Moments) Merge(o Moments) Moments {
-	switch {
-	case m.N == 0:
-		return o
-	case o.N == 0:
-		return m
-	}
-	a, b := float64(m.N), float64(o.N)
-	d := o.Mean - m.Mean
-	return Moments{N: m.N + o.N, Mean: m.Mean + d*b/(a+b), M2: m.M2 + o.M2 + d*d*a*b/(a+b)}
 }
 
 // StdDev returns the sample standard deviation in ns; 0 for fewer than two times.

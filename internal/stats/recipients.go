@@ -8,16 +8,6 @@ type Recipients struct {
 	Follows []Follow // at the moment At
 }
 
-// since returns r with the counts since before.
-func (r Recipients) since(before Recipients) Recipients {
-	r.Shadows = since(r.Shadows, before.Shadows, func(now, before *ShadowSnapshot) bool {
-		return now.counts == before.counts
-	}, func(now, before *ShadowSnapshot) {
-		now.ShadowCounts = difference(now.ShadowCounts, before.ShadowCounts)
-	})
-	return r
-}
-
 // ShadowResult is the result of a copied request: how the shadow's answer compares with the client's. The list is
 // closed.
 type ShadowResult uint8
@@ -74,10 +64,8 @@ type ShadowCounts struct {
 // Copied counts n requests that are copied to the shadow.
 func (s *Shadow) Copied(n int) { s.counts.change(func(c *ShadowCounts) { c.Copied += uint64(n) }) }
 
-// Dropped counts n requests that were not copied.
-func (s *Shadow) Dropped(why ShadowDrop, n int) {
-	s.counts.change(func(c *ShadowCounts) { c.Dropped[why] += uint64(n) })
-}
+// Dropped counts a request that was not copied.
+func (s *Shadow) Dropped(why ShadowDrop) { s.counts.change(func(c *ShadowCounts) { c.Dropped[why]++ }) }
 
 // Answered counts an answer of the shadow, which came delay ns after the client's.
 func (s *Shadow) Answered(r ShadowResult, delay int64) {

@@ -22,13 +22,12 @@ type Snapshot struct {
 	Stages   [NumStages]Histogram
 	Servers  []ServerSnapshot // those of shadows come last
 	removed  []ServerSnapshot // those that had been removed, whose counts go on if they are added again
-	Gutters  []GutterSnapshot
-	// Counters are the counters that stages have created, sorted by name.
-	Counters []CounterValue
 
 	// The values at the moment At; of a window those at its end.
-	Sweep   SweepSnapshot
-	Several bool // replicas are kept equal although other middlewares write the same servers
+	Gutters  []GutterSnapshot
+	Counters []CounterValue // those that stages have created, sorted by name
+	Sweep    SweepSnapshot
+	Several  bool // replicas are kept equal although other middlewares write the same servers
 	// MarksUnknown: no server is read, because too few servers tell which servers missed writes of other middlewares.
 	MarksUnknown bool
 	// Phase is the phase of the change of placement, Placement a short hash of the placement that the change leads to.
@@ -93,7 +92,8 @@ func (r *Registry) Snapshot() *Snapshot {
 	s.At, s.Uptime, s.removed = now, now-r.start, r.removed
 	s.BusyTime = r.busy.of(s.BusyTime)
 	s.Workers, s.Depth, s.Processors = r.options.Workers, r.options.Depth, runtime.GOMAXPROCS(0)
-	s.ProcessorTime = processorTime()
+	user, system := ProcessorTimes()
+	s.ProcessorTime = uint64(user + system)
 	s.Queues = make([]QueueSnapshot, len(r.options.Queues))
 	for i, q := range r.options.Queues {
 		s.Queues[i] = QueueSnapshot{Name: q.Name, Capacity: q.Capacity}
@@ -136,12 +136,6 @@ func ProcessorTimes() (user, system time.Duration) {
 		return 0, 0
 	}
 	return time.Duration(u.Utime.Nano()), time.Duration(u.Stime.Nano())
-}
-
-// processorTime returns the processor time that the process has used so far, in ns.
-func processorTime() uint64 {
-	user, system := ProcessorTimes()
-	return uint64(user + system)
 }
 
 // Open returns the number of open client connections; s must be cumulative. It may include connections that were opened
@@ -213,13 +207,11 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 		now.Times = now.Times.Sub(&before.Times)
 		now.ServerCounts = difference(now.ServerCounts, before.ServerCounts)
 	})
-	d.Recipients = s.Recipients.since(prev.Recipients)
-	d.Gutters = since(s.Gutters, prev.Gutters, func(now, before *GutterSnapshot) bool {
-		return now.Pool == before.Pool
-	}, func(now, before *GutterSnapshot) { now.Diverted = difference(now.Diverted, before.Diverted) })
-	d.Counters = since(s.Counters, prev.Counters, func(now, before *CounterValue) bool {
-		return now.Name == before.Name
-	}, func(now, before *CounterValue) { now.Value -= before.Value })
+	d.Shadows = since(s.Shadows, prev.Shadows, func(now, before *ShadowSnapshot) bool {
+		return now.counts == before.counts
+	}, func(now, before *ShadowSnapshot) {
+		now.ShadowCounts = difference(now.ShadowCounts, before.ShadowCounts)
+	})
 	return &d
 }
 

@@ -106,10 +106,7 @@ func (u *Usage) Add(key []byte, user string, use Use, now int64) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	r := u.addOf(key, user, &use, now)
-	if use.Timed > 0 {
-		r.Times.record(int64(time), use.Timed)
-	}
+	u.addOf(key, user, &use, now).Times.record(int64(time), use.Timed)
 }
 
 // Missed notes that a read of key by user, which began at since and has ended at now, as Now, did not find an item. It
@@ -174,9 +171,6 @@ func (p *recent) addPrefix(prefix []byte, use *Use, now int64) {
 func (u *Usage) halve(now int64) {
 	p := &u.recent
 	lives := (now - p.halved) / int64(halfLife)
-	if lives <= 0 {
-		return
-	}
 	p.halved += lives * int64(halfLife)
 	for range min(lives, 63) {
 		p.before = (p.before + int64(halfLife)) / 2
