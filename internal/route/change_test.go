@@ -90,6 +90,10 @@ func TestAServerThatIsRenamedKeepsItsPlaceDuringAChange(t *testing.T) {
 		key := fmt.Append(nil, "key-", n)
 		assert.Equal(t, from.Servers()[from.Primary(key)].Addr, r.Servers()[r.Primary(key)].Addr)
 	}
+	to, err = New([]Server{{Name: "b", Addr: "host:1"}}, Options{})
+	require.NoError(t, err)
+	r = Change(from, to, DeleteNew)
+	assert.Equal(t, []string{"a", "b"}, named(r, []int{0, 1}), "b got the address of a, but was b before")
 }
 
 func TestDuringAChangeKeysAreCoveredByTheServersThatMayBeRead(t *testing.T) {

@@ -16,8 +16,7 @@ type Group struct {
 	read    ReadPolicy
 	zone    string // the zone that reads prefer; "": none
 	hash    HashKind
-	tagged  bool
-	tag     [2]byte
+	tag     [2]byte // zeros: whole keys are hashed
 	ring    ring
 	// rendezvous places the keys; nil: the ring does.
 	rendezvous *rendezvous
@@ -65,7 +64,7 @@ func newGroup(servers []Server, o Options) (*Group, error) {
 	g.wanted, g.previousGutter, g.closed = o.Standin(), o.PreviousGutter, o.Closed
 	g.measures = g.read == ReadLeastBusy
 	if o.HashTag != "" {
-		g.tagged, g.tag = true, [2]byte{o.HashTag[0], o.HashTag[1]}
+		g.tag = [2]byte{o.HashTag[0], o.HashTag[1]}
 	}
 	if o.Ring == RingRendezvous {
 		g.rendezvous = newRendezvous(servers)
@@ -118,7 +117,7 @@ func (g *Group) gains(name string, from *Group) bool {
 	switch {
 	case from.n == len(from.servers):
 		return false // it held every key
-	case g.tagged != from.tagged, g.tag != from.tag, (g.rendezvous == nil) != (from.rendezvous == nil):
+	case g.tag != from.tag, (g.rendezvous == nil) != (from.rendezvous == nil):
 		return true
 	case g.rendezvous != nil:
 		// With rendezvous hashing a key moves to a server of lower rank only when one of higher rank was removed.
@@ -176,7 +175,7 @@ func (g *Group) hashed(key []byte) uint64 { return xxhash.Sum64(g.Hashed(key)) }
 
 // Hashed returns the part of key that is hashed.
 func (g *Group) Hashed(key []byte) []byte {
-	if !g.tagged {
+	if g.tag == ([2]byte{}) {
 		return key
 	}
 	open := slices.Index(key, g.tag[0])

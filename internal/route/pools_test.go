@@ -100,7 +100,7 @@ func pooled(name string, n int, o Options) Pool {
 func TestARouterOfSeveralPoolsAnswersAsThePoolsOfTheKeysDo(t *testing.T) {
 	pools := []Pool{
 		pooled("a", 3, Options{Replicas: 2}), pooled("b", 1, Options{}),
-		pooled("c", 4, Options{Ring: RingTwemproxy, Replicas: 1}), pooled("d", 3, Options{Read: ReadLeastBusy}),
+		pooled("c", 4, Options{Ring: RingTwemproxy, Replicas: 1, Read: ReadLeastBusy}), pooled("d", 3, Options{}),
 	}
 	r, err := NewPools(pools, Routes{Prefixes: []Prefix{
 		{Prefix: "b", Pool: "b"},
@@ -147,6 +147,20 @@ func TestAServerOfAPoolGainsKeysWhenTheRoutesChange(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, same.Gains("b0", before))
 	require.True(t, after.Gains("b0", before))
+	for _, to := range []Routes{
+		{Default: "b", Prefixes: []Prefix{{Prefix: "x", Pool: "b"}}},
+		{Default: "a", Prefixes: []Prefix{{Prefix: "y", Pool: "b"}}},
+		{Default: "a", Prefixes: []Prefix{{Prefix: "x", Pool: "a"}}},
+		{Default: "a", Prefixes: []Prefix{{Prefix: "x", Pool: "b", Strip: true}}},
+	} {
+		others, err := NewPools(pools, to)
+		require.NoError(t, err)
+		require.True(t, others.Gains("b0", after), "%+v", to)
+	}
+	pools[0].Servers, pools[1].Servers, pools[0].Options = pools[1].Servers, pools[0].Servers, pools[1].Options
+	swapped, err := NewPools(pools, Routes{Default: "a"})
+	require.NoError(t, err)
+	require.True(t, swapped.Gains("b0", before), "it is in another pool")
 }
 
 func TestReadsGoToThePoolForReadsAndDoNotChangeItsShare(t *testing.T) {

@@ -125,6 +125,7 @@ func TestThePreviousRoutesFollowFromTheSharesOfThePools(t *testing.T) {
 		Prefixes: []Prefix{{Prefix: "x", Pool: "b"}, {Prefix: "xy", Pool: "a"}, {Prefix: "z", Pool: "c"}},
 	})
 	after := table(Routes{Default: "b", Prefixes: []Prefix{{Prefix: "xyz", Pool: "c"}}})
+	require.Equal(t, []Moved{{"a", "b", ""}, {"c", "b", ""}}, MovedBetween(before, table(Routes{Default: "b"})))
 	shares := []*Share{before.Share(0), before.Share(1), before.Share(2)}
 	found := table(after.RoutesBefore(shares))
 	for _, key := range []string{"k", "x1", "xy1", "xyz1", "z1"} {

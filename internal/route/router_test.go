@@ -106,12 +106,12 @@ func TestAHashOnAPointOrPastTheLastFindsItsServer(t *testing.T) {
 
 func TestAServerTooLightForAPointStillHoldsReplicas(t *testing.T) {
 	servers := cluster(3)
-	servers[0].Weight, servers[1].Weight, servers[2].Weight = 1, 1000, 500
+	servers[0].Weight, servers[1].Weight, servers[2].Weight = 1000, 1, 500
 	r := router(t, servers, Options{Ring: RingTwemproxy})
 	for _, key := range keys(100) {
 		got := r.Replicas(key, nil)
 		require.Len(t, got, 3)
-		require.Equal(t, 0, got[2])
+		require.Equal(t, 1, got[2])
 	}
 }
 
@@ -164,6 +164,7 @@ func TestTheHashTagAloneIsHashed(t *testing.T) {
 		{"{42}", "42"},
 		{"a{}b", "a{}b"},
 		{"a{b", "a{b"},
+		{"a}b", "a}b"},
 		{"a}b{c}d", "c"},
 		{"{{x}}", "{x"},
 		{"{a}{b}", "a"},
@@ -345,8 +346,11 @@ func TestGainsAgreesWithTheKeysThatAServerGains(t *testing.T) {
 		require.False(t, of(named("a", "b", "c"), 1).Gains("a", of(named("a", "b"), 1)),
 			"a server gains nothing when another joins")
 	}
-	md5 := router(t, named("a", "b"), Options{Replicas: 1, Ring: RingTwemproxy, Hash: HashMD5})
-	require.True(t, md5.Gains("a", router(t, named("a", "b"), Options{Replicas: 1, Ring: RingTwemproxy})))
+	twemproxy := router(t, named("a", "b"), Options{Replicas: 1, Ring: RingTwemproxy})
+	for _, o := range []Options{{}, {Ring: RingTwemproxy, Hash: HashMD5}, {Ring: RingTwemproxy, HashTag: "{}"}} {
+		o.Replicas = 1
+		require.True(t, router(t, named("a", "b"), o).Gains("a", twemproxy), "%+v", o)
+	}
 }
 
 // What a Group says of keys as its servers have them, the tests ask a Router about keys as clients have them.
