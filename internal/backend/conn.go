@@ -43,8 +43,8 @@ type Conn struct {
 	// nil.
 	dialling chan dialled
 
-	// writing: the goroutine that writes the bytes that the socket did not take at once -> the worker; nil if there is
-	// none.
+	// writing: the goroutine that writes the bytes that the socket did not take at once -> the worker; nil if the round
+	// has none.
 	writing chan error
 }
 
@@ -192,16 +192,8 @@ func plain(err error) error {
 // worker reads, because a server that waits for its replies to be read does not read requests.
 func (c *Conn) Flush() *Error {
 	if c.writing != nil {
-		select {
-		case err := <-c.writing:
-			c.writing = nil
-			if err != nil {
-				return c.fail(stats.ReasonReset, plain(err))
-			}
-		default:
-			c.flushAfterPending()
-			return nil
-		}
+		c.flushAfterPending()
+		return nil
 	}
 	n, err := c.sock.TryWrite(&c.Out)
 	if err != nil {
@@ -217,8 +209,8 @@ func (c *Conn) Flush() *Error {
 	return nil
 }
 
-// flushAfterPending is Flush while bytes of an earlier Flush are still being written. This happens when a server
-// answers a request before it has read all of it.
+// flushAfterPending is Flush in a round in which a goroutine writes, or has written, bytes of an earlier Flush. They may
+// still be under way: a server can answer a request before it has read all of it.
 func (c *Conn) flushAfterPending() {
 	sock, before, done, out := c.sock, c.writing, make(chan error, 1), c.Out
 	c.writing, c.Out = done, wire.Gather{KeepUnits: out.KeepUnits}

@@ -284,10 +284,8 @@ func (s *Server) Suspect() {
 	s.stalls++
 	s.options.Load().Changes.Add(1)
 	s.options.Load().Log.Warn("a server does not answer; only requests that need it wait for it", "server", s.Name)
-	s.wakeProber()
+	wake(s.wake)
 }
-
-func (s *Server) wakeProber() { wake(s.wake) }
 
 // AwaitReadable waits while the server recovers and is not away, until the deadline at the latest.
 func (s *Server) AwaitReadable(ctx context.Context, deadline time.Time) {
@@ -464,7 +462,7 @@ func (s *Server) change(to State, why error) {
 		return
 	}
 	s.options.Load().Log.Warn("a server is "+to.String(), "server", s.Name, "was", from.String(), "why", why)
-	s.wakeProber()
+	wake(s.wake)
 }
 
 // errState returns the error of a request that needs a server which is down or stale.
