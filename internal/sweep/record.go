@@ -39,10 +39,7 @@ func (w *Sweep) readRecord(ctx context.Context, s int) (*record, error) {
 		return nil, err
 	}
 	value, _, err := l.Get(marker.SweptKey)
-	if err != nil || value == nil {
-		return nil, err
-	}
-	return decodeRecord(value), nil
+	return decodeRecord(value), err
 }
 
 // decodeRecord returns nil if b is no valid record, as if there had been no sweep.

@@ -381,9 +381,6 @@ func (f *Refiller) settle(ctx context.Context, all bool) error {
 // step sends the requests of items in this step, and gives them the replies.
 func (f *Refiller) step(ctx context.Context, items []*Refill) error {
 	for s := range f.Servers {
-		if s != f.target && !slices.ContainsFunc(items, func(r *Refill) bool { return r.Source == s }) {
-			continue
-		}
 		if err := exchange(ctx, &f.session, s, items); err != nil {
 			return f.named(s, err)
 		}
