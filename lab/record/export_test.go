@@ -152,10 +152,13 @@ func TestARecordThatIsKeptAsTextIsReadLikeAnother(t *testing.T) {
 	require.Equal(t, want, got)
 
 	require.ErrorIs(t, kept.Add(Run{State: Complete, Point: 9}), ErrReadOnly, "it is only read")
-	database := kept.temporary
-	require.DirExists(t, database)
+	tables := t.TempDir()
+	_, err = kept.Export(context.Background(), tables, CSV)
+	require.NoError(t, err)
+	lines, err := csv.NewReader(open(t, tables, "results", CSV)).ReadAll()
+	require.NoError(t, err)
+	require.Equal(t, []string{"7", "client", "throughput", "12345.7"}, lines[1])
 	require.NoError(t, kept.Close())
-	require.NoDirExists(t, database)
 }
 
 func TestARecordThatIsKeptAsTextSaysWhichLineIsWrong(t *testing.T) {
@@ -165,7 +168,12 @@ func TestARecordThatIsKeptAsTextSaysWhichLineIsWrong(t *testing.T) {
 			`client.throughput is "many"; expected a number`,
 		"1,0,1.5,0,2026-01-02T03:04:05Z,60,complete,,,8,1\n": `repetition is "1.5"; expected a whole number`,
 		"1,0,0,0,yesterday,60,complete,,,8,1\n":              `started is "yesterday"; expected a time such as`,
-		"1,0,0,0,2026-01-02T03:04:05Z,60,over,,,8,1\n":       `has the state "over"`,
+		"1,0,0,0,2026-01-02T03:04:05Z,60,over,,,8,1\n":       `state is "over"; expected complete or failed`,
+		"1,0,0,0,2026-01-02T03:04:05Z,60,complete,,,8,NaN\n": `client.throughput is "NaN"; expected a number`,
+		"1,0,0,0,2026-01-02T03:04:05Z,60,failed,,,8,1\n1,0,1,1,2026-01-02T03:04:05Z,60,failed,,,8,1\n": `line 3 of ` +
+			`record.csv: run 1 of point 0, repetition 1 is there twice`,
+		"1,0,0,0,2026-01-02T03:04:05Z,60,complete,,,8,1\n2,0,0,1,2026-01-02T03:04:05Z,60,complete,,,8,1\n": `run 2 of ` +
+			`point 0, repetition 0 is there twice`,
 		"1,0,0\n": "wrong number of fields",
 	} {
 		requireNoRecord(t, map[string]string{textName: header + text}, want)
@@ -174,12 +182,17 @@ func TestARecordThatIsKeptAsTextSaysWhichLineIsWrong(t *testing.T) {
 	for windows, want := range map[string]string{
 		"1,0,one,5\n":        `line 2 of record-windows.csv: seconds is "one"; expected a number`,
 		"1,0,1,5\n1,1,1,?\n": `line 3 of record-windows.csv: client.throughput is "?"; expected a number`,
+		"1,0,1,5\n1,0,1,6\n": "line 3 of record-windows.csv: run 1 has two windows that start at 0",
 		"2,0,1,5\n":          "line 2 of record-windows.csv: run is 2; expected one of those in record.csv",
 	} {
 		requireNoRecord(t, map[string]string{
 			textName: run, textWindowsName: "run,start,seconds,client.throughput\n" + windows,
 		}, want)
 	}
+	requireNoRecord(t, map[string]string{textName: run, textWindowsName: "run,start,seconds,client.speed\n1,0,1,5\n"},
+		`unknown metric "speed"; expected those of docs/record.md`)
+	requireNoRecord(t, map[string]string{textName: run, textWindowsName: "run,start,run\n"}, "it has two columns run")
+	requireNoRecord(t, map[string]string{textName: ""}, "record.csv: not a record of mcmwlab: it is empty")
 	requireNoRecord(t, map[string]string{textName: run, textWarningsName: "code\nset\n"},
 		"line 2 of record-warnings.csv: expected the columns code, message")
 }

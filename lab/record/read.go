@@ -4,11 +4,19 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 )
 
 // Runs returns all runs with their factors, results and warnings, ordered by point, repetition and ID.
 func (r *Record) Runs(ctx context.Context) ([]Run, error) {
+	if r.IsText() {
+		runs := slices.Clone(r.kept.runs)
+		for i := range runs {
+			runs[i].Windows, runs[i].HostSamples = nil, nil
+		}
+		return runs, nil
+	}
 	// One transaction, so that a run that is added meanwhile is complete or absent.
 	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -99,6 +107,9 @@ func renameClients(factors map[string]string) {
 
 // Warnings returns the warnings of the whole set; Runs has those of single runs.
 func (r *Record) Warnings(ctx context.Context) (warnings []Warning, err error) {
+	if r.IsText() {
+		return r.kept.warnings, nil
+	}
 	var w Warning
 	err = each(ctx, r.db, []any{&w.Code, &w.Message}, func() error { warnings = append(warnings, w); return nil },
 		"SELECT code, message FROM warnings WHERE run IS NULL ORDER BY rowid")
@@ -106,10 +117,20 @@ func (r *Record) Warnings(ctx context.Context) (warnings []Warning, err error) {
 }
 
 // Windows returns the windows of a run, ordered by source, metric and start.
-func (r *Record) Windows(run int64) ([]Window, error) { return r.windows("windows", run) }
+func (r *Record) Windows(run int64) ([]Window, error) {
+	if r.IsText() {
+		return r.kept.run(run).Windows, nil
+	}
+	return r.windows("windows", run)
+}
 
 // HostSamples returns the samples of the hosts during a run, ordered by source, metric and start.
-func (r *Record) HostSamples(run int64) ([]Window, error) { return r.windows("host_samples", run) }
+func (r *Record) HostSamples(run int64) ([]Window, error) {
+	if r.IsText() {
+		return r.kept.run(run).HostSamples, nil
+	}
+	return r.windows("host_samples", run)
+}
 
 func (r *Record) windows(table string, run int64) (windows []Window, err error) {
 	var w Window
@@ -121,6 +142,9 @@ func (r *Record) windows(table string, run int64) (windows []Window, err error) 
 
 // Histograms returns the histograms of a run, ordered by source, metric, command and lower edge.
 func (r *Record) Histograms(run int64) (bins []Bin, err error) {
+	if r.IsText() {
+		return nil, nil
+	}
 	var b Bin
 	err = each(context.Background(), r.db, []any{&b.Source, &b.Metric, &b.Command, &b.Lower, &b.Upper, &b.Count},
 		func() error { bins = append(bins, b); return nil },

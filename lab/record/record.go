@@ -33,10 +33,10 @@ const (
 
 // Record is an open record. It is safe for concurrent use.
 type Record struct {
-	dir       string
-	manifest  Manifest
-	db        *sql.DB
-	temporary string // directory of the database of a record that is kept as text, which Close removes; else ""
+	dir      string
+	manifest Manifest
+	db       *sql.DB // nil if kept isn't
+	kept     *kept   // of a record that is kept as text; else nil
 }
 
 // Create makes a record in a directory that doesn't exist or is empty, and opens it. It never overwrites anything: if
@@ -148,21 +148,18 @@ func openDatabase(dir, mode string) (*sql.DB, error) {
 }
 
 // Close closes the record.
-func (r *Record) Close() (err error) {
-	if r.db != nil {
-		err = r.db.Close()
+func (r *Record) Close() error {
+	if r.IsText() {
+		return nil
 	}
-	if r.temporary != "" {
-		err = errors.Join(err, os.RemoveAll(r.temporary))
-	}
-	return err
+	return r.db.Close()
 }
 
 // Dir returns the record's directory.
 func (r *Record) Dir() string { return r.dir }
 
 // IsText reports whether the record is kept as text, so that nothing can be added.
-func (r *Record) IsText() bool { return r.temporary != "" }
+func (r *Record) IsText() bool { return r.kept != nil }
 
 // Manifest returns the record's manifest.
 func (r *Record) Manifest() Manifest { return r.manifest }
@@ -184,7 +181,7 @@ func (r *Record) Raw(run int64, name string) ([]byte, error) {
 	return os.ReadFile(filepath.Join(r.dir, rawName, strconv.FormatInt(run, 10), name))
 }
 
-// NextID returns the ID that Add gives the next run without one.
+// NextID returns the ID that Add gives the next run without one. The record is not kept as text.
 func (r *Record) NextID(ctx context.Context) (int64, error) {
 	var id int64
 	err := r.db.QueryRowContext(ctx, nextID).Scan(&id)

@@ -3,7 +3,6 @@ package record
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -178,67 +177,67 @@ func textCells(run Run, samples []Window) map[string]string {
 	return cells
 }
 
-// openText opens a record that is kept as text. Nothing can be added to it.
-func openText(dir string, m Manifest) (_ *Record, err error) {
-	var runs []Run
+// kept is the content of a record that is kept as text, to which nothing can be added.
+type kept struct {
+	runs     []Run // in the order of Record.Runs, with their windows and host samples
+	warnings []Warning
+}
+
+// openText opens a record that is kept as text.
+func openText(dir string, m Manifest) (*Record, error) {
+	var k kept
 	if err := readLines(dir, textName, func(columns, cells []string) error {
 		run, err := textRun(columns, cells)
-		runs = append(runs, run)
+		if slices.ContainsFunc(k.runs, func(other Run) bool {
+			return other.ID == run.ID || other.State == Complete && run.State == Complete &&
+				other.Point == run.Point && other.Repetition == run.Repetition
+		}) {
+			err = cmp.Or(err, fmt.Errorf("run %d of point %d, repetition %d is there twice", run.ID, run.Point,
+				run.Repetition))
+		}
+		k.runs = append(k.runs, run)
 		return err
 	}); err != nil {
 		return nil, err
 	}
 	if err := readLines(dir, textWindowsName, func(columns, cells []string) error {
-		return addTextWindow(runs, columns, cells)
+		return addTextWindow(k.runs, columns, cells)
 	}); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	var warnings []Warning
 	if err := readLines(dir, textWarningsName, func(columns, cells []string) error {
 		if !slices.Equal(columns, warningCells) {
 			return fmt.Errorf("expected the columns %s", strings.Join(warningCells, ", "))
 		}
-		warnings = append(warnings, Warning{Code: cells[0], Message: cells[1]})
+		k.warnings = append(k.warnings, Warning{Code: cells[0], Message: cells[1]})
 		return nil
 	}); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	temporary, err := os.MkdirTemp("", "mcmwlab-record-")
-	if err != nil {
-		return nil, err
-	}
-	r := &Record{dir: dir, manifest: m, temporary: temporary}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, r.Close())
+	slices.SortFunc(k.runs, func(a, b Run) int {
+		return cmp.Or(a.Point-b.Point, a.Repetition-b.Repetition, cmp.Compare(a.ID, b.ID))
+	})
+	for _, run := range k.runs {
+		renameClients(run.Factors)
+		slices.SortFunc(run.Results, func(a, b Value) int {
+			return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Metric, b.Metric))
+		})
+		for _, windows := range [][]Window{run.Windows, run.HostSamples} {
+			slices.SortFunc(windows, func(a, b Window) int {
+				return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Metric, b.Metric),
+					cmp.Compare(a.Start, b.Start))
+			})
 		}
-	}()
-	if err := fill(temporary, m); err != nil {
-		return nil, err
 	}
-	if r.db, err = openDatabase(temporary, "rw"); err != nil {
-		return nil, err
+	return &Record{dir: dir, manifest: m, kept: &k}, nil
+}
+
+// run returns a run.
+func (k *kept) run(id int64) Run {
+	if at := slices.IndexFunc(k.runs, func(run Run) bool { return run.ID == id }); at >= 0 {
+		return k.runs[at]
 	}
-	if err := r.transact(func(tx *sql.Tx) error {
-		for i, run := range runs {
-			if err := add(tx, run); err != nil {
-				return wrongLine(dir, textName, i, err)
-			}
-		}
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	if err = r.SetWarnings(0, warnings); err != nil {
-		return nil, err
-	}
-	if err = r.db.Close(); err != nil {
-		return nil, err
-	}
-	if r.db, err = openDatabase(temporary, "ro"); err != nil {
-		return nil, err
-	}
-	return r, nil
+	return Run{}
 }
 
 // readLines calls read for every line of a file after the first, which has the names of the columns.
@@ -252,17 +251,20 @@ func readLines(dir, name string, read func(columns, cells []string) error) error
 	if err != nil {
 		return fmt.Errorf("%s: %w: %w", file.Name(), ErrNoRecord, err)
 	}
-	for i, line := range lines[min(1, len(lines)):] {
+	if len(lines) == 0 {
+		return fmt.Errorf("%s: %w: it is empty", file.Name(), ErrNoRecord)
+	}
+	for i, name := range lines[0] {
+		if slices.Contains(lines[0][:i], name) {
+			return fmt.Errorf("%s: %w: it has two columns %s", file.Name(), ErrNoRecord, name)
+		}
+	}
+	for i, line := range lines[1:] {
 		if err := read(lines[0], line); err != nil {
-			return wrongLine(dir, name, i, err)
+			return fmt.Errorf("%s: %w: line %d of %s: %w", dir, ErrNoRecord, i+2, name, err)
 		}
 	}
 	return nil
-}
-
-// wrongLine says that a line of a file is wrong: the one with this number, from 0, after the names of the columns.
-func wrongLine(dir, name string, number int, err error) error {
-	return fmt.Errorf("%s: %w: line %d of %s: %w", dir, ErrNoRecord, number+2, name, err)
 }
 
 // parser reads numbers, until the first error.
@@ -270,10 +272,18 @@ type parser struct{ err error }
 
 func (p *parser) number(name, text string) float64 {
 	v, err := strconv.ParseFloat(text, 64)
-	if err != nil {
+	if err != nil || !finite(v) {
 		p.err = cmp.Or(p.err, fmt.Errorf("%s is %q; expected a number", name, text))
 	}
 	return v
+}
+
+// metric reads the value of a metric at a source.
+func (p *parser) metric(source, metric, text string) Value {
+	if _, ok := Describe(metric); !ok {
+		p.err = cmp.Or(p.err, fmt.Errorf("unknown metric %q; expected those of docs/record.md", metric))
+	}
+	return Value{Source: source, Metric: metric, Value: p.number(source+"."+metric, text)}
 }
 
 func (p *parser) whole(name, text string) int {
@@ -303,7 +313,8 @@ func addTextWindow(runs []Run, columns, cells []string) error {
 		case metric == "":
 			values[name] = cells[i]
 		case cells[i] != "":
-			windows = append(windows, Window{Source: source, Metric: metric, Value: p.number(name, cells[i])})
+			v := p.metric(source, metric, cells[i])
+			windows = append(windows, Window{Source: v.Source, Metric: v.Metric, Value: v.Value})
 		}
 	}
 	id := int64(p.whole("run", values["run"]))
@@ -314,6 +325,9 @@ func addTextWindow(runs []Run, columns, cells []string) error {
 	at := slices.IndexFunc(runs, func(run Run) bool { return run.ID == id })
 	if at < 0 {
 		return fmt.Errorf("run is %d; expected one of those in %s", id, textName)
+	}
+	if slices.ContainsFunc(runs[at].Windows, func(w Window) bool { return w.Start == start }) {
+		return fmt.Errorf("run %d has two windows that start at %g", id, start)
 	}
 	for _, w := range windows {
 		w.Start, w.Seconds = start, seconds
@@ -337,17 +351,20 @@ func textRun(columns, cells []string) (run Run, _ error) {
 		case metric == "":
 			run.Factors[name] = text
 		case strings.HasPrefix(source, meanColumn):
-			run.HostSamples = append(run.HostSamples, Window{
-				Source: strings.TrimPrefix(source, meanColumn), Seconds: 1, Metric: metric, Value: p.number(name, text),
-			})
+			v := p.metric(strings.TrimPrefix(source, meanColumn), metric, text)
+			run.HostSamples = append(run.HostSamples,
+				Window{Source: v.Source, Seconds: 1, Metric: v.Metric, Value: v.Value})
 		default:
-			run.Results = append(run.Results, Value{Source: source, Metric: metric, Value: p.number(name, text)})
+			run.Results = append(run.Results, p.metric(source, metric, text))
 		}
 	}
 	whole := func(name string) int { return p.whole(name, values[name]) }
 	run.ID, run.Point, run.Repetition = int64(whole("id")), whole("point"), whole("repetition")
 	run.Position, run.Seconds = whole("position"), p.number("seconds", values["seconds"])
 	run.State, run.Error = State(values["state"]), values["error"]
+	if run.State != Complete && run.State != Failed {
+		p.err = cmp.Or(p.err, fmt.Errorf("state is %q; expected %s or %s", run.State, Complete, Failed))
+	}
 	for _, code := range strings.Fields(values["warnings"]) {
 		run.Warnings = append(run.Warnings, Warning{Code: code, Message: "the text has only the code"})
 	}

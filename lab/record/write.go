@@ -128,6 +128,9 @@ func (r *Record) SetWarnings(run int64, warnings []Warning) error {
 
 // transact runs f in a transaction, and commits it unless f fails.
 func (r *Record) transact(f func(*sql.Tx) error) error {
+	if r.IsText() {
+		return fmt.Errorf("%s: %w: it is kept as text", r.dir, ErrReadOnly)
+	}
 	tx, err := r.db.BeginTx(context.Background(), nil)
 	if err != nil {
 		return explain(r.dir, err)
