@@ -69,15 +69,29 @@ func TestTheTailKeepsTheEnd(t *testing.T) {
 }
 
 func TestTheChildrenOfAProgramAreKilledWithIt(t *testing.T) {
-	p, err := Start("wrapper", exec.Command("sh", "-c", "sleep 1000 & echo $!; wait"))
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return p.log.String() != "" }, mctest.Patience, mctest.Tick)
-	child, err := strconv.Atoi(p.log.String())
-	require.NoError(t, err)
-	p.Stop(syscall.SIGKILL)
-	require.Eventually(t, func() bool {
-		// empty once it has ended, until its parent waits for it
-		command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
-		return err != nil || len(command) == 0
-	}, mctest.Patience, mctest.Tick)
+	const isLab = "TEST_IS_A_LAB"
+	if os.Getenv(isLab) != "" {
+		p, err := Start("program of a lab", exec.Command("sleep", "1000"))
+		require.NoError(t, err)
+		fmt.Println(p.Pid())
+		<-p.Done()
+	}
+	lab := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	lab.Env = []string{isLab + "=1"}
+	for name, wrapper := range map[string]*exec.Cmd{
+		"a program's own child, in its process group": exec.Command("sh", "-c", "sleep 1000 & echo $!; wait"),
+		"a lab's program, in another one":             lab,
+	} {
+		p, err := Start("wrapper", wrapper)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return p.log.String() != "" }, mctest.Patience, mctest.Tick)
+		child, err := strconv.Atoi(p.log.String())
+		require.NoError(t, err)
+		p.Stop(syscall.SIGKILL)
+		require.Eventually(t, func() bool {
+			// empty once it has ended, until its parent waits for it
+			command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
+			return err != nil || len(command) == 0
+		}, mctest.Patience, mctest.Tick, name)
+	}
 }
