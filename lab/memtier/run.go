@@ -18,17 +18,14 @@ import (
 	"time"
 
 	"mcmw/lab/load"
+	"mcmw/lab/process"
 )
 
 // Name is the driver in results of memtier_benchmark.
 const Name = "memtier"
 
-const (
-	// stopTimeout is how long memtier may take to end and write its results after an interrupt.
-	stopTimeout = 5 * time.Second
-	// maxMessage is how much of the end of memtier's output an error repeats, bytes.
-	maxMessage = 500
-)
+// maxMessage is how much of the end of memtier's output an error repeats, bytes.
+const maxMessage = 500
 
 // Program is an installed memtier_benchmark.
 type Program struct {
@@ -167,18 +164,22 @@ func (p Program) Run(ctx context.Context, o load.Options) (*load.Result, error) 
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "result.json")
-	cmd := exec.CommandContext(ctx, path, append(args, "--json-out-file="+file)...)
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
-	cmd.WaitDelay = stopTimeout
-	runErr := cmd.Run()
-	if runErr != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("%s: %w: %s", path, runErr, endOf(output.Bytes()))
+	cmd := exec.Command(path, append(args, "--json-out-file="+file)...)
+	running, err := process.Start(path, cmd)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-running.Done():
+	case <-ctx.Done():
+		running.Stop(syscall.SIGINT)
+	}
+	if running.ExitCode() != 0 && ctx.Err() == nil {
+		return nil, fmt.Errorf("%s: %s: %s", path, cmd.ProcessState, endOf(running.Log()))
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s wrote no result: %s", path, endOf(output.Bytes()))
+		return nil, fmt.Errorf("%s wrote no result: %s", path, endOf(running.Log()))
 	}
 	out, err := ParseJSON(bytes.NewReader(text))
 	if err != nil {
@@ -220,8 +221,8 @@ func trim(r *load.Result, duration time.Duration) {
 }
 
 // endOf returns the end of memtier's output, without its progress.
-func endOf(output []byte) string {
-	text := strings.TrimSpace(string(output[max(len(output)-maxMessage, 0):]))
+func endOf(output string) string {
+	text := strings.TrimSpace(output[max(len(output)-maxMessage, 0):])
 	if at := strings.LastIndexByte(text, '\r'); at >= 0 {
 		text = text[at+1:]
 	}
