@@ -316,11 +316,7 @@ func Write(ctx context.Context, dir string, m record.Manifest, found []Found) (e
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		run := f.Run
-		if run.ID, err = r.NextID(ctx); err != nil {
-			return err
-		}
-		raw, err := r.RawDir(run.ID)
+		raw, err := r.RawDir(f.Run.ID)
 		if err != nil {
 			return err
 		}
@@ -329,7 +325,7 @@ func Write(ctx context.Context, dir string, m record.Manifest, found []Found) (e
 			err = os.WriteFile(filepath.Join(raw, filepath.Base(f.Path)), text, 0o666)
 		}
 		if err == nil {
-			err = r.Add(run)
+			err = r.Add(f.Run)
 		}
 		if err != nil {
 			return err
@@ -338,7 +334,7 @@ func Write(ctx context.Context, dir string, m record.Manifest, found []Found) (e
 	return nil
 }
 
-// Place numbers the points of runs by their factors, and their repetitions and positions by their order.
+// Place numbers the points of runs by their factors, and the runs, their repetitions and positions by their order.
 func Place(found []Found) {
 	points := map[string]int{}
 	repetitions := map[string]int{}
@@ -348,7 +344,7 @@ func Place(found []Found) {
 		if _, ok := points[key]; !ok {
 			points[key] = len(points)
 		}
-		run.Point, run.Repetition, run.Position = points[key], repetitions[key], i
+		run.ID, run.Point, run.Repetition, run.Position = int64(i+1), points[key], repetitions[key], i
 		repetitions[key]++
 	}
 }

@@ -9,6 +9,8 @@
 //	raw/RUN/...        the unchanged outputs of a run, from which the tables were made
 //	record.csv         in place of both, if the record is kept as text: a line for each run
 //
+// A record can also be in memory, made of the runs in a file of another program (InMemory).
+//
 // The tables are long (one value per row, named by source and metric), so that a new metric or factor needs no new
 // column. docs/record.md describes them for people who query them with SQL, pandas or DuckDB.
 //

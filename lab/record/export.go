@@ -43,8 +43,8 @@ func (r *Record) Export(ctx context.Context, dir, format string) (files []string
 	if format == Text {
 		return r.exportText(ctx, dir)
 	}
-	if r.IsText() {
-		return r.exportKept(ctx, dir, format)
+	if r.held != nil {
+		return r.exportHeld(ctx, dir, format)
 	}
 	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -59,29 +59,6 @@ func (r *Record) Export(ctx context.Context, dir, format string) (files []string
 		files = append(files, path)
 	}
 	return files, nil
-}
-
-// exportKept writes the tables of a record that is kept as text.
-func (r *Record) exportKept(ctx context.Context, dir, format string) (files []string, err error) {
-	temporary, err := os.MkdirTemp("", "mcmwlab-record-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(temporary)) }()
-	filled, err := Create(temporary, r.manifest)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, filled.Close()) }()
-	for _, run := range r.kept.runs {
-		if err := filled.Add(run); err != nil {
-			return nil, err
-		}
-	}
-	if err := filled.SetWarnings(0, r.kept.warnings); err != nil {
-		return nil, err
-	}
-	return filled.Export(ctx, dir, format)
 }
 
 func exportTable(ctx context.Context, tx *sql.Tx, table, path, format string) (err error) {

@@ -4,18 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"time"
 )
 
 // Runs returns all runs with their factors, results and warnings, ordered by point, repetition and ID.
 func (r *Record) Runs(ctx context.Context) ([]Run, error) {
-	if r.IsText() {
-		runs := slices.Clone(r.kept.runs)
-		for i := range runs {
-			runs[i].Windows, runs[i].HostSamples = nil, nil
-		}
-		return runs, nil
+	if r.held != nil {
+		return r.held.all(), nil
 	}
 	// One transaction, so that a run that is added meanwhile is complete or absent.
 	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
@@ -107,8 +102,8 @@ func renameClients(factors map[string]string) {
 
 // Warnings returns the warnings of the whole set; Runs has those of single runs.
 func (r *Record) Warnings(ctx context.Context) (warnings []Warning, err error) {
-	if r.IsText() {
-		return r.kept.warnings, nil
+	if r.held != nil {
+		return r.held.warnings, nil
 	}
 	var w Warning
 	err = each(ctx, r.db, []any{&w.Code, &w.Message}, func() error { warnings = append(warnings, w); return nil },
@@ -118,16 +113,16 @@ func (r *Record) Warnings(ctx context.Context) (warnings []Warning, err error) {
 
 // Windows returns the windows of a run, ordered by source, metric and start.
 func (r *Record) Windows(run int64) ([]Window, error) {
-	if r.IsText() {
-		return r.kept.run(run).Windows, nil
+	if r.held != nil {
+		return r.held.run(run).Windows, nil
 	}
 	return r.windows("windows", run)
 }
 
 // HostSamples returns the samples of the hosts during a run, ordered by source, metric and start.
 func (r *Record) HostSamples(run int64) ([]Window, error) {
-	if r.IsText() {
-		return r.kept.run(run).HostSamples, nil
+	if r.held != nil {
+		return r.held.run(run).HostSamples, nil
 	}
 	return r.windows("host_samples", run)
 }
@@ -142,8 +137,8 @@ func (r *Record) windows(table string, run int64) (windows []Window, err error) 
 
 // Histograms returns the histograms of a run, ordered by source, metric, command and lower edge.
 func (r *Record) Histograms(run int64) (bins []Bin, err error) {
-	if r.IsText() {
-		return nil, nil
+	if r.held != nil {
+		return r.held.run(run).Histograms, nil
 	}
 	var b Bin
 	err = each(context.Background(), r.db, []any{&b.Source, &b.Metric, &b.Command, &b.Lower, &b.Upper, &b.Count},

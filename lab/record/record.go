@@ -35,8 +35,8 @@ const (
 type Record struct {
 	dir      string
 	manifest Manifest
-	db       *sql.DB // nil if kept isn't
-	kept     *kept   // of a record that is kept as text; else nil
+	db       *sql.DB // nil if held isn't
+	held     *held   // of a record without a database; else nil
 }
 
 // Create makes a record in a directory that doesn't exist or is empty, and opens it. It never overwrites anything: if
@@ -149,17 +149,17 @@ func openDatabase(dir, mode string) (*sql.DB, error) {
 
 // Close closes the record.
 func (r *Record) Close() error {
-	if r.IsText() {
+	if r.held != nil {
 		return nil
 	}
 	return r.db.Close()
 }
 
-// Dir returns the record's directory.
+// Dir returns the record's directory, or the path of one in memory.
 func (r *Record) Dir() string { return r.dir }
 
 // IsText reports whether the record is kept as text, so that nothing can be added.
-func (r *Record) IsText() bool { return r.kept != nil }
+func (r *Record) IsText() bool { return r.held != nil && r.held.text }
 
 // Manifest returns the record's manifest.
 func (r *Record) Manifest() Manifest { return r.manifest }
@@ -178,10 +178,13 @@ func ProfileFile(middleware int) string { return fmt.Sprintf("middleware-%d.ppro
 
 // Raw returns a raw output of a run; fs.ErrNotExist if the run has no such file.
 func (r *Record) Raw(run int64, name string) ([]byte, error) {
+	if r.held != nil {
+		return nil, fs.ErrNotExist
+	}
 	return os.ReadFile(filepath.Join(r.dir, rawName, strconv.FormatInt(run, 10), name))
 }
 
-// NextID returns the ID that Add gives the next run without one. The record is not kept as text.
+// NextID returns the ID that Add gives the next run without one. The record has a database.
 func (r *Record) NextID(ctx context.Context) (int64, error) {
 	var id int64
 	err := r.db.QueryRowContext(ctx, nextID).Scan(&id)

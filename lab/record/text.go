@@ -177,67 +177,40 @@ func textCells(run Run, samples []Window) map[string]string {
 	return cells
 }
 
-// kept is the content of a record that is kept as text, to which nothing can be added.
-type kept struct {
-	runs     []Run // in the order of Record.Runs, with their windows and host samples
-	warnings []Warning
-}
-
 // openText opens a record that is kept as text.
 func openText(dir string, m Manifest) (*Record, error) {
-	var k kept
+	var runs []Run
 	if err := readLines(dir, textName, func(columns, cells []string) error {
 		run, err := textRun(columns, cells)
-		if slices.ContainsFunc(k.runs, func(other Run) bool {
+		if slices.ContainsFunc(runs, func(other Run) bool {
 			return other.ID == run.ID || other.State == Complete && run.State == Complete &&
 				other.Point == run.Point && other.Repetition == run.Repetition
 		}) {
 			err = cmp.Or(err, fmt.Errorf("run %d of point %d, repetition %d is there twice", run.ID, run.Point,
 				run.Repetition))
 		}
-		k.runs = append(k.runs, run)
+		runs = append(runs, run)
 		return err
 	}); err != nil {
 		return nil, err
 	}
 	if err := readLines(dir, textWindowsName, func(columns, cells []string) error {
-		return addTextWindow(k.runs, columns, cells)
+		return addTextWindow(runs, columns, cells)
 	}); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	r := InMemory(dir, m, runs)
+	r.held.text = true
 	if err := readLines(dir, textWarningsName, func(columns, cells []string) error {
 		if !slices.Equal(columns, warningCells) {
 			return fmt.Errorf("expected the columns %s", strings.Join(warningCells, ", "))
 		}
-		k.warnings = append(k.warnings, Warning{Code: cells[0], Message: cells[1]})
+		r.held.warnings = append(r.held.warnings, Warning{Code: cells[0], Message: cells[1]})
 		return nil
 	}); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	slices.SortFunc(k.runs, func(a, b Run) int {
-		return cmp.Or(a.Point-b.Point, a.Repetition-b.Repetition, cmp.Compare(a.ID, b.ID))
-	})
-	for _, run := range k.runs {
-		renameClients(run.Factors)
-		slices.SortFunc(run.Results, func(a, b Value) int {
-			return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Metric, b.Metric))
-		})
-		for _, windows := range [][]Window{run.Windows, run.HostSamples} {
-			slices.SortFunc(windows, func(a, b Window) int {
-				return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Metric, b.Metric),
-					cmp.Compare(a.Start, b.Start))
-			})
-		}
-	}
-	return &Record{dir: dir, manifest: m, kept: &k}, nil
-}
-
-// run returns a run.
-func (k *kept) run(id int64) Run {
-	if at := slices.IndexFunc(k.runs, func(run Run) bool { return run.ID == id }); at >= 0 {
-		return k.runs[at]
-	}
-	return Run{}
+	return r, nil
 }
 
 // readLines calls read for every line of a file after the first, which has the names of the columns.

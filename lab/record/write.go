@@ -113,6 +113,10 @@ func insert(tx *sql.Tx, run Run) error {
 
 // SetWarnings replaces the warnings of a run or, if run is 0, those of the whole set.
 func (r *Record) SetWarnings(run int64, warnings []Warning) error {
+	if r.held != nil && !r.held.text {
+		r.held.setWarnings(run, warnings)
+		return nil
+	}
 	return r.transact(func(tx *sql.Tx) error {
 		id := sql.NullInt64{Int64: run, Valid: run != 0} // NULL for the set
 		if _, err := tx.Exec("DELETE FROM warnings WHERE run IS ?", id); err != nil {
@@ -128,8 +132,8 @@ func (r *Record) SetWarnings(run int64, warnings []Warning) error {
 
 // transact runs f in a transaction, and commits it unless f fails.
 func (r *Record) transact(f func(*sql.Tx) error) error {
-	if r.IsText() {
-		return fmt.Errorf("%s: %w: it is kept as text", r.dir, ErrReadOnly)
+	if r.held != nil {
+		return fmt.Errorf("%s: %w: it has no database", r.dir, ErrReadOnly)
 	}
 	tx, err := r.db.BeginTx(context.Background(), nil)
 	if err != nil {

@@ -59,11 +59,15 @@ func (f *importFlags) run(ctx context.Context, paths []string, stdout, stderr io
 		return err
 	}
 	manifest := record.Manifest{Name: filepath.Base(f.out), Created: time.Now(), Command: f.command, Imported: imported}
-	r, warnings, err := createRecord(ctx, f.out, manifest, found)
-	if err == nil {
-		err = r.Close()
+	if err := foreign.Write(ctx, f.out, manifest, found); err != nil {
+		return err
 	}
+	r, err := record.Open(f.out)
 	if err != nil {
+		return err
+	}
+	warnings, err := check.Record(ctx, r)
+	if err = errors.Join(err, r.Close()); err != nil {
 		return err
 	}
 	failed := 0
@@ -111,62 +115,25 @@ func (f *importFlags) read(ctx context.Context, paths []string, stderr io.Writer
 	return found, strings.Join(formats, ", "), nil
 }
 
-// opened is an open record, which can be a temporary one made from a file.
-type opened struct {
-	*record.Record
-	temporary string // directory of a temporary record, which Close removes; else ""
-}
-
-// openRecord opens the record in a directory, or a temporary record made from a file that import can read.
-func openRecord(ctx context.Context, path string) (o *opened, err error) {
-	info, err := os.Stat(path)
-	if err != nil || info.IsDir() {
-		r, err := record.Open(path)
-		return &opened{Record: r}, err
+// openRecord opens the record in a directory, or makes one in memory of a file that import can read.
+func openRecord(ctx context.Context, path string) (*record.Record, error) {
+	if info, err := os.Stat(path); err != nil || info.IsDir() {
+		return record.Open(path)
 	}
 	found, format, err := readOutput(path, "auto", nil)
 	if err != nil {
 		return nil, err
 	}
 	foreign.Place(found)
-	dir, err := os.MkdirTemp("", "mcmwlab-record-")
-	if err != nil {
-		return nil, err
+	var runs []record.Run
+	for _, one := range found {
+		runs = append(runs, one.Run)
 	}
-	o = &opened{temporary: dir}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(dir))
-		}
-	}()
-	m := record.Manifest{Name: filepath.Base(path), Created: found[0].Run.Started.In(time.UTC), Imported: format}
-	o.Record, _, err = createRecord(ctx, filepath.Join(dir, "record"), m, found)
-	return o, err
-}
-
-// createRecord creates a record of runs, checks it, and opens it.
-func createRecord(ctx context.Context, dir string, m record.Manifest, found []foreign.Found) (r *record.Record,
-	warnings int, err error,
-) {
-	if err := foreign.Write(ctx, dir, m, found); err != nil {
-		return nil, 0, err
-	}
-	if r, err = record.Open(dir); err != nil {
-		return nil, 0, err
-	}
-	if warnings, err = check.Record(ctx, r); err != nil {
-		return nil, 0, errors.Join(err, r.Close())
-	}
-	return r, warnings, nil
-}
-
-// Close closes the record, and removes a temporary one.
-func (o *opened) Close() error {
-	err := o.Record.Close()
-	if o.temporary != "" {
-		err = errors.Join(err, os.RemoveAll(o.temporary))
-	}
-	return err
+	r := record.InMemory(path, record.Manifest{
+		Name: filepath.Base(path), Created: runs[0].Started.In(time.UTC), Imported: format,
+	}, runs)
+	_, err = check.Record(ctx, r)
+	return r, err
 }
 
 // readOutput reads the runs in a file.

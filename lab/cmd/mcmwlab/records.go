@@ -59,14 +59,14 @@ files are never replaced.`,
 		}
 		defer r.Close()
 		if again {
-			if _, err := check.Record(cmd.Context(), r.Record); err != nil {
+			if _, err := check.Record(cmd.Context(), r); err != nil {
 				return p, err
 			}
 		}
 		switch {
 		case export == "":
-			return recordPage(cmd.Context(), r.Record, every)
-		case out == "" && r.temporary != "":
+			return recordPage(cmd.Context(), r, every)
+		case out == "" && !record.Is(args[0]):
 			return p, usageError{fmt.Errorf("%s is a file; expected --out with the directory for the tables", args[0])}
 		}
 		out = cmp.Or(out, filepath.Join(args[0], "export"))

@@ -89,11 +89,10 @@ func (f *reportFlags) run(ctx context.Context, args []string, stdout io.Writer) 
 		return err
 	}
 	defer r.Close()
-	d, err := report.Read(ctx, r.Record, f.confidence, f.where)
+	d, err := report.Read(ctx, r, f.confidence, f.where)
 	if err != nil {
 		return err
 	}
-	d.Dir = args[0]
 	v, err := d.Choose(f.view)
 	if err != nil {
 		return err
@@ -101,7 +100,7 @@ func (f *reportFlags) run(ctx context.Context, args []string, stdout io.Writer) 
 	out := f.out
 	if out == "" {
 		out = filepath.Join(args[0], "report")
-		if r.temporary != "" {
+		if !record.Is(args[0]) {
 			out = strings.TrimSuffix(args[0], filepath.Ext(args[0])) + "-report"
 		}
 	}
@@ -253,7 +252,6 @@ func conclude(ctx context.Context, dir string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	d.Dir = dir
 	v, err := d.Choose(report.View{})
 	if err != nil {
 		return err
