@@ -66,21 +66,31 @@ func point(x float64, e sample.Estimate) plot.Point {
 	return plot.Between(x, e.Mean, low, e.High)
 }
 
-// line draws f at the points of l. The points are joined if the levels of the x axis are numbers; otherwise they are
-// beside those of the other lines.
+// line draws f at the points of l. The points are joined if the levels of the x axis are numbers.
 func (a *artist) line(l Line, f func(frame.Point) sample.Estimate) plot.Line {
 	drawn := plot.Line{Name: l.Name, Series: l.Number}
-	aside := 0.0
 	if !a.d.numeric(a.v) {
 		drawn.Look = plot.Dots
-		if n := len(a.d.Levels(a.v.Series)); a.v.Series != "" {
-			aside = (float64(l.Number) - float64(n-1)/2) * min(0.15, 0.7/float64(n))
-		}
 	}
 	for _, p := range l.Points {
-		drawn.Points = append(drawn.Points, point(a.d.place(a.v, p)+aside, f(p)))
+		drawn.Points = append(drawn.Points, point(a.place(l, p), f(p)))
 	}
 	return drawn
+}
+
+// place returns the position of a point of l on the x axis. If the levels of the axis aren't numbers, it is beside
+// those of the other lines.
+func (a *artist) place(l Line, p frame.Point) float64 {
+	x := a.d.place(a.v, p)
+	if n := float64(len(a.d.Levels(a.v.Series))); a.v.Series != "" && !a.d.numeric(a.v) {
+		x += (float64(l.Number) - (n-1)/2) * min(0.15, 0.7/n)
+	}
+	return x
+}
+
+// ring marks a point of l at f.
+func (a *artist) ring(l Line, p frame.Point, f func(frame.Point) sample.Estimate) plot.Ring {
+	return plot.Ring{X: a.place(l, p), Y: f(p).Mean, Series: l.Number}
 }
 
 // known reports whether any point of the line has a value.
@@ -194,7 +204,7 @@ func (a *artist) throughput() []plot.Chart {
 			}
 			for _, p := range l.saturated() {
 				if l.Significant() {
-					marks = append(marks, plot.Ring{X: a.d.place(a.v, p), Y: a.v.throughput(p).Mean, Series: l.Number})
+					marks = append(marks, a.ring(l, p, a.v.throughput))
 				}
 			}
 		}

@@ -76,7 +76,7 @@ func (a *artist) service() []plot.Chart {
 		}
 		for _, l := range panel.Lines {
 			if p, ok := a.highest(found, l); ok {
-				marks = append(marks, plot.Ring{X: a.d.place(a.v, p), Y: a.serviceMetric(p).Mean, Series: l.Number})
+				marks = append(marks, a.ring(l, p, a.serviceMetric))
 			}
 		}
 		return marks
