@@ -209,8 +209,8 @@ func (c *Conn) Flush() *Error {
 	return nil
 }
 
-// flushAfterPending is Flush in a round in which a goroutine writes, or has written, bytes of an earlier Flush. They may
-// still be under way: a server can answer a request before it has read all of it.
+// flushAfterPending is Flush in a round in which a goroutine writes, or has written, bytes of an earlier Flush. They
+// may still be under way: a server can answer a request before it has read all of it.
 func (c *Conn) flushAfterPending() {
 	sock, before, done, out := c.sock, c.writing, make(chan error, 1), c.Out
 	c.writing, c.Out = done, wire.Gather{KeepUnits: out.KeepUnits}
