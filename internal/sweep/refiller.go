@@ -23,7 +23,8 @@ import (
 //
 // While copies are on the target that were not checked, a mark of this middleware says that nobody may read it. If this
 // middleware ends meanwhile, another one flushes the target, as it does for every mark whose owner is gone. So the
-// claim only avoids that two middlewares do the same work.
+// claim only avoids that two middlewares do the same work. One that has lost it deletes the copies that it has not
+// checked: a flush would take the claim from the next one, which would then flush the target in its turn.
 type Refiller struct {
 	Router  *route.Router
 	Servers []*backend.Server // in the router's order
@@ -191,8 +192,7 @@ func (f *Refiller) Progress(ctx context.Context, s int) (p RefillProgress, ok bo
 
 // Run refills server target, which this middleware has marked. It returns ErrClaimed if another middleware does so. If
 // it fails when copies were not checked, these are deleted, or the target is flushed, before anybody reads it. After
-// ErrReplaced and ErrSource
-// it may be tried again at once.
+// ErrReplaced and ErrSource it may be tried again at once.
 func (f *Refiller) Run(ctx context.Context, target int) (err error) {
 	f.begin()
 	f.target, f.pending, f.progress, f.doubted = target, nil, RefillProgress{Owner: f.Owner}, false
