@@ -357,6 +357,28 @@ func TestTheMarkOfACleanServerLastsAsLongAsAMiddlewareIsInAPhase(t *testing.T) {
 	}
 }
 
+func TestAMiddlewareThatFlushesAServerWhenItJoinsAChangeIsAnnouncedThereAfterwards(t *testing.T) {
+	memcacheds := mctest.StartNewMemcacheds(t, 2)
+	servers := mwtest.Servers(memcacheds...)
+	o := middleware.Options{
+		Listen: []string{"127.0.0.1:0"}, Servers: servers[:1:1],
+		Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour, Writers: middleware.WritersSeveral,
+	}
+	m := mwtest.Start(t, o)
+	o.Servers = servers
+	require.NoError(t, m.Apply(context.Background(), o))
+	require.True(t, m.EndPhase())
+	require.Equal(t, "read-new", m.Phase())
+	c := mctest.MustDial(t, memcacheds[1].Addr())
+	ask := func(key string) string { return c.MustDo(t, "mg "+string(link.Key(key).Text)+" b\r\n") }
+	require.Equal(t, "HD\r\n", c.MustDo(t, "md "+string(link.Key(marker.CleanKey).Text)+" b\r\n"))
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\nx\r\n"))
+	late := mwtest.Start(t, o)
+	require.Equal(t, "read-new", late.Phase())
+	require.Equal(t, "END\r\n", c.MustDo(t, "get k\r\n"), "the server was not flushed")
+	require.Equal(t, "HD\r\n", ask(marker.ReadingKey))
+}
+
 func TestReadNewLastsAsLongAsAnotherMiddlewareIsInDeleteNew(t *testing.T) {
 	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 3)...)
 	o := middleware.Options{

@@ -263,9 +263,7 @@ func (m *Middleware) enter(ctx context.Context, phase route.Phase, changes ...dr
 func (m *Middleware) entered(ctx context.Context, d driven) {
 	c := d.progress()
 	m.beginCleaning(d)
-	if c.phase == route.DeleteNew {
-		m.announce(ctx, d, c.phase) // on servers that have joined, too
-	}
+	m.announce(ctx, d, c.phase) // also on servers that have joined, or were flushed, since it was announced
 	c.due, c.look = time.Now().Add(c.dwell(m)), time.Now().Add(d.lookEvery(m))
 	m.drives()
 }

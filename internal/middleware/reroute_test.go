@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/link"
+	"mcmw/internal/marker"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
@@ -231,6 +233,22 @@ func TestServersOfAPoolChangeWhileItsRoutesDo(t *testing.T) {
 	}
 	load.stop()
 	assert.Zero(t, load.stale.Load())
+}
+
+func TestAChangeOfRoutesLeavesTheMarksOfServersThatWereCleanedForAChangeOfServers(t *testing.T) {
+	o := severalPools(t, 1)
+	m := mwtest.Start(t, o)
+	joined := mctest.StartNewMemcached(t)
+	more := o
+	more.Pools = slices.Clone(o.Pools)
+	more.Pools[1].Servers = append(slices.Clone(o.Pools[1].Servers), named("b-more", joined)...)
+	require.NoError(t, m.Apply(context.Background(), more))
+	c := mctest.MustDial(t, joined.Addr())
+	mark := func() string { return c.MustDo(t, "mg "+string(link.Key(marker.CleanKey).Text)+" b v\r\n") }
+	var before string
+	require.Eventually(t, func() bool { before = mark(); return before != "EN\r\n" }, mctest.Patience, mctest.Tick)
+	require.NoError(t, m.Apply(context.Background(), routed(more, "a", "2-", "b"))) // b only loses keys
+	require.Equal(t, before, mark())
 }
 
 func TestAnImpossibleChangeOfRoutesIsRefusedWithTheReason(t *testing.T) {
