@@ -23,8 +23,8 @@ import (
 //
 // While copies are on the target that were not checked, a mark of this middleware says that nobody may read it. If this
 // middleware ends meanwhile, another one flushes the target, as it does for every mark whose owner is gone. So the
-// claim only avoids that two middlewares do the same work. One that has lost it deletes the copies that it has not
-// checked: a flush would take the claim from the next one, which would then flush the target in its turn.
+// claim only avoids that two middlewares do the same work. One that fails deletes the copies that it has not checked: a
+// flush would also delete the others, and the claim of the next middleware, which would then flush the target in turn.
 type Refiller struct {
 	Router  *route.Router
 	Servers []*backend.Server // in the router's order
@@ -208,10 +208,12 @@ func (f *Refiller) Run(ctx context.Context, target int) (err error) {
 		return f.named(target, errRead)
 	}
 	defer func() {
-		if err != nil && len(f.pending) > 0 && (!errors.Is(err, errWiped) || f.takeBack(ctx) != nil) {
+		tookBack := err != nil && len(f.pending) > 0
+		if tookBack && f.takeBack(err) != nil {
+			tookBack = false
 			server.MissedAll(fmt.Errorf("keys were copied to it and could not be checked: %w", err))
 		}
-		if errors.Is(err, ErrSource) {
+		if !errors.Is(err, errWiped) && (tookBack || errors.Is(err, ErrSource)) {
 			f.lease.release(ctx, nil, 0)
 		}
 		if err != nil {
@@ -240,13 +242,17 @@ func (f *Refiller) Run(ctx context.Context, target int) (err error) {
 	return nil
 }
 
-// takeBack deletes the copies that were not checked. The middleware that has the claim now may have found them there.
-func (f *Refiller) takeBack(ctx context.Context) error {
-	l, err := f.link(ctx, f.target)
-	if err != nil {
-		return err
+// takeBack deletes the copies that were not checked, after failed. It returns an error if the connection that they were
+// sent on is closed: the server may still carry out what it got there. A middleware that has taken the claim may have
+// found the copies.
+func (f *Refiller) takeBack(failed error) error {
+	l := f.links[f.target]
+	if l == nil {
+		return failed
 	}
-	f.Servers[f.target].Distrust()
+	if errors.Is(failed, errWiped) {
+		f.Servers[f.target].Distrust()
+	}
 	return l.DeleteAll(func(yield func(string) bool) {
 		for _, p := range f.pending {
 			for _, r := range p.items {
@@ -312,7 +318,7 @@ func (f *Refiller) add(ctx context.Context, items []*Refill) error {
 	}
 	read := time.Now()
 	for open := items; len(open) > 0; {
-		if slices.ContainsFunc(open, (*Refill).Adds) && !f.Servers[f.target].Marked() {
+		if slices.ContainsFunc(open, (*Refill).Adds) && !f.Servers[f.target].AwaitMarked(ctx) {
 			return errRead
 		}
 		if err := f.step(ctx, open); err != nil {
@@ -382,6 +388,7 @@ func (f *Refiller) settle(ctx context.Context, all bool) error {
 func (f *Refiller) step(ctx context.Context, items []*Refill) error {
 	for s := range f.Servers {
 		if err := exchange(ctx, &f.session, s, items); err != nil {
+			f.hangUp(s)
 			return f.named(s, err)
 		}
 	}
@@ -407,6 +414,7 @@ func (f *Refiller) renew(ctx context.Context, now bool) error {
 	var held RefillProgress
 	switch {
 	case err != nil:
+		f.hangUp(f.target)
 		return f.named(f.target, err)
 	case json.Unmarshal(value, &held) != nil, held.Owner != f.Owner:
 		return f.named(f.target, errWiped)

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,6 +51,82 @@ func TestAServerIsRefilledOnlyWhileTheOtherHoldersOfItsKeysAreReadAndOneIsFull(t
 			c := mctest.MustDial(t, servers[0].Addr())
 			held := c.MustDo(t, "mg "+base64.StdEncoding.EncodeToString([]byte(marker.RefilledKey))+" b\r\n")
 			require.Equal(t, of.err == nil, held == "HD\r\n", "the server says that it is refilled")
+		})
+	}
+}
+
+func TestARefillThatFailsTakesItsUncheckedCopiesBack(t *testing.T) {
+	for name, of := range map[string]struct {
+		during  func(t *testing.T, target *mctest.Proxy) (current bool)
+		err     string
+		flushes uint64
+		again   error // of the next refill, if the server need not be flushed first
+	}{
+		"the placement has changed": {
+			during: func(*testing.T, *mctest.Proxy) bool { return false },
+			err:    sweep.ErrReplaced.Error(),
+		},
+		"the server is emptied, and another middleware refills it": {
+			during: func(t *testing.T, target *mctest.Proxy) bool {
+				c := mctest.MustDial(t, target.Addr())
+				require.Equal(t, "OK\r\n", c.MustDo(t, "flush_all\r\n"))
+				claim := base64.StdEncoding.EncodeToString([]byte(marker.RefillKey))
+				require.Equal(t, "HD\r\n", c.MustDo(t, "ms "+claim+" 13 b\r\n{\"owner\":\"b\"}\r\n"))
+				return true
+			},
+			err: "was emptied", again: sweep.ErrClaimed,
+		},
+		"the connection that copies were sent on is lost": {
+			during: func(_ *testing.T, target *mctest.Proxy) bool {
+				target.Inject(mctest.Fault{Cut: 1})
+				return true
+			},
+			err: "server-1", flushes: 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			source, target := mctest.StartNewMemcached(t), mctest.StartNewMemcached(t)
+			path := mctest.StartProxy(t, target.Addr())
+			w := over(t, 2, path.Addr(), source.Addr())
+			windows := 0
+			f := &sweep.Refiller{
+				Router: w.Router, Servers: w.Servers, Owner: "a", Rate: w.Rate, Replicas: 2, Log: w.Log,
+				Settle: mctest.Patience, Current: func() bool { windows++; return windows < 2 || of.during(t, path) },
+			}
+			defer f.Close()
+			const keys = 300 // more than a window, fewer than two
+			c, at := mctest.MustDial(t, source.Addr()), mctest.MustDial(t, target.Addr())
+			for i := range keys {
+				require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set k%d 0 0 1\r\nv\r\n", i)))
+			}
+			f.Look(context.Background())
+			require.NoError(t, f.Declare(context.Background(), 1))
+			w.Servers[0].Refill()
+			require.ErrorContains(t, f.Run(context.Background(), 0), of.err)
+			require.Equal(t, 2, windows)
+			held := func() (n int) {
+				for i := range keys {
+					n += strings.Count(at.MustDo(t, fmt.Sprintf("mg k%d\r\n", i)), "HD")
+				}
+				return n
+			}
+			if of.flushes == 0 {
+				require.Zero(t, held())
+				windows, f.Settle = -keys, 0
+				require.ErrorIs(t, f.Run(context.Background(), 0), of.again)
+				if of.again == nil {
+					require.Equal(t, keys, held())
+				}
+			}
+			path.Inject(mctest.Fault{})
+			ctx, cancel := context.WithCancel(context.Background())
+			probed := make(chan struct{})
+			go func() { defer close(probed); w.Servers[0].Probe(ctx) }()
+			require.Eventually(t, w.Servers[0].Readable, mctest.Patience, mctest.Tick)
+			cancel()
+			<-probed
+			require.Equal(t, of.flushes, w.Servers[0].Health().Flushes)
 		})
 	}
 }

@@ -142,7 +142,11 @@ func (c *lease) renew(ctx context.Context, value func() []byte, now bool) error 
 	if err != nil {
 		return err
 	}
-	return l.Set(c.key, value(), claimFor)
+	err = l.Set(c.key, value(), claimFor)
+	if err != nil {
+		c.in.hangUp(c.home)
+	}
+	return err
 }
 
 // release gives the lease back, even if ctx has ended, and leaves a value on the server for a time; 0: none. If that

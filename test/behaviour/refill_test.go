@@ -266,21 +266,22 @@ func stageFull(t *testing.T, o middleware.Options, servers []*mctest.Server) (s 
 	return s, direct
 }
 
-func TestAServerThatIsEmptiedWhileItIsRefilledIsFullInTheEnd(t *testing.T) {
+func TestWhatAnotherMiddlewareSaysOfAServerWhoseCopiesWereTakenBackDoesNotCount(t *testing.T) {
 	t.Parallel()
 	servers := mctest.StartNewMemcacheds(t, 3)
 	o := liveOptions()
-	o.RefillRate, o.Timeout = 1_000_000, 3*time.Second // copies wait so long for their check that the claim is renewed
-	scene, direct := stageFull(t, o, servers)
+	o.RefillRate, o.Timeout = 1_000_000, time.Minute // copies wait so long for their check that the claim is renewed
+	stageFull(t, o, servers)
 	servers[1].Stop()
 	servers[1].Start()
 	c := mctest.MustDial(t, servers[1].Addr())
 	poll(t, "no copies", func() bool { return hits(t, c) == keptKeys })
 	require.Equal(t, "OK\r\n", c.MustDo(t, "flush_all\r\n"))
-	stays := witnessOn(t, servers[1:2])
-	awaitRefilled(t, servers[1], scene.fleet)
-	require.Equal(t, hits(t, direct[0]), hits(t, c))
-	require.True(t, stays(), "a middleware has flushed the server")
+	claim, full := base64.StdEncoding.EncodeToString([]byte(marker.RefillKey)),
+		base64.StdEncoding.EncodeToString([]byte(marker.RefilledKey))
+	require.Equal(t, "HD\r\n", c.MustDo(t, "ms "+claim+" 13 b\r\n{\"owner\":\"b\"}\r\n"))
+	require.Equal(t, "HD\r\n", c.MustDo(t, "ms "+full+" 1 b\r\nb\r\n"))
+	poll(t, "the server still counts as full", func() bool { return c.MustDo(t, "mg "+full+" b\r\n") == "EN\r\n" })
 }
 
 func TestCopiesThatServersLackAreThereAgainAfterASweepUnderLoad(t *testing.T) {
@@ -289,9 +290,11 @@ func TestCopiesThatServersLackAreThereAgainAfterASweepUnderLoad(t *testing.T) {
 	o := liveOptions()
 	o.RefillRate, o.SweepEvery, o.Timeout = 1_000_000, time.Second, time.Second
 	scene, direct := stageFull(t, o, servers)
-	for s, c := range direct[:2] {
-		for i := s; i < keptKeys; i += 5 {
-			require.Equal(t, "DELETED\r\n", c.MustDo(t, fmt.Sprintf("delete kept-%d\r\n", i)))
+	var stays []func() bool
+	for s, c := range direct {
+		stays = append(stays, witnessOn(t, servers[s:s+1]))
+		for i := s; s < 2 && i < keptKeys; i += 5 {
+			c.MustDo(t, fmt.Sprintf("delete kept-%d\r\n", i))
 		}
 	}
 	var deleted atomic.Int64
@@ -301,11 +304,18 @@ func TestCopiesThatServersLackAreThereAgainAfterASweepUnderLoad(t *testing.T) {
 	scene.legal(t, load, func() {
 		stop := make(chan struct{})
 		wait := deleter(t, scene.fleet, 4, stop, &deleted)
-		for _, c := range direct {
-			poll(t, "a server lacks copies", func() bool { return hits(t, c) == keptKeys })
-		}
+		held := 0
+		poll(t, "a server lacks copies", func() bool {
+			held = hits(t, direct[0])
+			return hits(t, direct[1]) == held && hits(t, direct[2]) == held
+		})
 		close(stop)
 		wait()
+		// Middlewares that were without a processor for long flush servers. Keys may then be on none of them.
+		if held < keptKeys {
+			stays = slices.DeleteFunc(stays, func(stay func() bool) bool { return stay() })
+			require.Greater(t, len(stays), 1, "%d keys are lost, and at most one server was flushed", keptKeys-held)
+		}
 	})
 	require.NotZero(t, deleted.Load())
 }
