@@ -85,6 +85,7 @@ type Control struct {
 	doubtful   bool            // confirmed is too long ago, and the log says so
 	followed   bool            // servers are those of another middleware, until all names have answers
 	again      time.Time       // when to read again a configuration that can't be applied yet; zero: there is none
+	pending    bool            // the configuration read last was refused or has to wait
 	asked      *check          // the check of the last eventCheck
 }
 
@@ -386,6 +387,7 @@ func (k *Control) load(text []byte) (*config.Config, error) {
 
 // refuse logs and counts that a configuration that was read again is refused, with each of its problems.
 func (k *Control) refuse(e event, err error) {
+	k.pending = true
 	k.Counts.Reloaded(stats.ReloadRefused)
 	for problem := range strings.Lines(err.Error()) {
 		k.Log.Error("the new configuration is refused; mcmw keeps the current one", "why", reasons[e],
@@ -414,6 +416,7 @@ func (k *Control) reload(ctx context.Context, m Applier, e event) {
 	}
 	_, later := errors.AsType[middleware.NotYet](err)
 	if later {
+		k.pending = true
 		k.again = time.Now().Add(min(againAfter, c.ChangeStep/againParts))
 	}
 	switch {
@@ -454,6 +457,8 @@ func (k *Control) changes(c *config.Config) (lines []string) {
 func (k *Control) adopt(e event, c *config.Config, servers []route.Server) {
 	changes := k.changes(c)
 	moved := discover.Compare(k.servers, servers)
+	corrected := k.pending
+	k.pending = false
 	k.hold(c, servers)
 	switch {
 	case len(changes) > 0 || moved.Any():
@@ -463,6 +468,9 @@ func (k *Control) adopt(e event, c *config.Config, servers []route.Server) {
 			fields = append(fields, "changes", changes)
 		}
 		k.Log.Info("the new configuration is applied", fields...)
+	case corrected:
+		k.Counts.Reloaded(stats.ReloadUnchanged)
+		k.Log.Info("the file has the current configuration again", "why", reasons[e])
 	case e == eventHangup:
 		k.Counts.Reloaded(stats.ReloadUnchanged)
 		k.Log.Info("the configuration was read again and has not changed", "why", reasons[e])
@@ -498,10 +506,13 @@ func (k *Control) update(ctx context.Context, m Applier, servers []route.Server,
 	case ctx.Err() != nil:
 	case err == nil:
 		moved := discover.Compare(k.servers, servers)
+		corrected := k.rejected != ""
 		k.hold(k.config, servers)
 		if moved.Any() {
 			k.Counts.Updated(stats.ReloadApplied)
 			k.report(moved)
+		} else if corrected {
+			k.Log.Info("the servers that are found are again the current ones")
 		}
 	case err.Error() != k.rejected:
 		k.rejected = err.Error()

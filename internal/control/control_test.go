@@ -444,6 +444,15 @@ func TestAWrongListIsLoggedOnceAndTheCurrentOneStays(t *testing.T) {
 		r.m.fail(nil)
 		pass(6 * time.Second)
 		require.Len(t, r.m.all(), 1, "it is tried again")
+		r.logged(t)
+
+		r.dns.set(nil, "10.0.0.1", "10.0.0.2", "10.0.0.9")
+		pass(6 * time.Second)
+		require.Len(t, r.logged(t), 1)
+		r.dns.set(nil, "10.0.0.1", "10.0.0.2")
+		pass(time.Minute)
+		require.Equal(t, []string{`{"level":"INFO","msg":"the servers that are found are again the current ones"}`},
+			r.logged(t))
 	})
 }
 
