@@ -60,6 +60,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(config.JoinToggles(args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	commandline.RefuseUnknown(root, func(err error) error { return err })
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK

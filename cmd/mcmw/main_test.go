@@ -62,6 +62,12 @@ func TestAnInvalidCommandLineExitsWithTwoAndSaysWhatIsAccepted(t *testing.T) {
 			"json\nmcmw: see mcmw version --help\n",
 		"migrate 127.0.0.1:1": "mcmw: unknown command \"127.0.0.1:1\" for \"mcmw migrate\"\nmcmw: see mcmw " +
 			"migrate --help\n",
+		"help srve": "mcmw: unknown command \"srve\" for \"mcmw\"\nmcmw: Did you mean this?\nmcmw: " +
+			"serve\nmcmw: see mcmw help --help\n",
+		"help config chekc": "mcmw: unknown command \"chekc\" for \"mcmw config\"\nmcmw: see mcmw help --help\n",
+		"help serve a":      "mcmw: unknown command \"a\" for \"mcmw serve\"\nmcmw: see mcmw help --help\n",
+		"completion csh": "mcmw: unknown command \"csh\" for \"mcmw completion\"\nmcmw: see mcmw completion " +
+			"--help\n",
 		"version now": "mcmw: unknown command \"now\" for \"mcmw version\"\nmcmw: see mcmw version " +
 			"--help\n",
 		"serve -m a --depth 0": "mcmw: flag --depth: \"0\" is too small; accepted: 1 to 4096 requests\n",
@@ -82,6 +88,20 @@ func TestAnInvalidCommandLineExitsWithTwoAndSaysWhatIsAccepted(t *testing.T) {
 		require.Equal(t, exitUsage, code, args)
 		require.Empty(t, stdout, args)
 		require.Contains(t, stderr, message, args)
+	}
+}
+
+func TestHelpForAnUnknownCommandListsThoseThatExist(t *testing.T) {
+	_, _, stderr := execute(t, "help", "srve")
+	require.Contains(t, stderr, "\nAvailable Commands:\n")
+	require.Contains(t, stderr, "\n  serve ")
+	_, _, stderr = execute(t, "help", "config", "chekc")
+	require.Contains(t, stderr, "\n  check ")
+	for _, args := range [][]string{{"help"}, {"help", "config", "check"}, {"completion"}, {"completion", "bash"}} {
+		code, stdout, stderr := execute(t, args...)
+		require.Equal(t, exitOK, code, args)
+		require.NotEmpty(t, stdout, args)
+		require.Empty(t, stderr, args)
 	}
 }
 

@@ -118,6 +118,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 	}
 	root.AddCommand(newVersionCommand())
+	commandline.RefuseUnknown(root, func(err error) error { return usageError{err} })
 	// Commands for other programs.
 	for _, c := range []*cobra.Command{newAgentCommand(), newWaitCommand()} {
 		c.Hidden = true

@@ -421,6 +421,10 @@ func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
 		"run BENCH --out OUT --program mcmw=/no/mcmw": "build it first",
 		"faults --only flood":                         "there is no command faults any more: it is a test program",
 		"dance":                                       `unknown command "dance"`,
+		"help dance":                                  `unknown command "dance" for "mcmwlab"`,
+		"help load now":                               `unknown command "now" for "mcmwlab load"`,
+		"completion csh":                              `unknown command "csh" for "mcmwlab completion"`,
+		"completion bash now":                         `unknown command "now" for "mcmwlab completion bash"`,
 	} {
 		line = strings.NewReplacer("BENCH", "../../experiments/bench.yaml", "OUT", t.TempDir()+"/none").Replace(line)
 		requireRefused(t, exitUsage, want, strings.Fields(line)...)
