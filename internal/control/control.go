@@ -468,12 +468,12 @@ func (k *Control) adopt(e event, c *config.Config, servers []route.Server) {
 			fields = append(fields, "changes", changes)
 		}
 		k.Log.Info("the new configuration is applied", fields...)
-	case corrected:
-		k.Counts.Reloaded(stats.ReloadUnchanged)
-		k.Log.Info("the file has the current configuration again", "why", reasons[e])
 	case e == eventHangup:
 		k.Counts.Reloaded(stats.ReloadUnchanged)
 		k.Log.Info("the configuration was read again and has not changed", "why", reasons[e])
+	case corrected:
+		k.Counts.Reloaded(stats.ReloadUnchanged)
+		k.Log.Info("the file has the current configuration again", "why", reasons[e])
 	}
 	k.report(moved)
 	for _, warning := range c.Warnings {
