@@ -194,10 +194,13 @@ func (r *Record) NextID(ctx context.Context) (int64, error) {
 const nextID = "SELECT coalesce(max(id), 0) + 1 FROM runs"
 
 // explain adds the path to an error of the file system or of SQLite and, for known causes, one of the errors of this
-// package.
+// package. If err already names a file, that is the path.
 func explain(path string, err error) error {
 	if err == nil || errors.Is(err, ErrNoRecord) {
 		return err
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		path, err = e.Path, e.Err
 	}
 	code := -1
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {

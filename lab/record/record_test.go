@@ -301,9 +301,9 @@ func TestSystemErrorsBecomeErrorsOfThePackage(t *testing.T) {
 		{syscall.EACCES, ErrReadOnly},
 		{syscall.ENOTEMPTY, ErrExists},
 	} {
-		err := explain("results/a", &os.PathError{Op: "write", Path: "x", Err: c.err})
+		err := explain("results/a", &os.PathError{Op: "write", Path: "results/a/x", Err: c.err})
 		require.ErrorIs(t, err, c.want)
-		require.ErrorContains(t, err, "results/a: ")
+		require.EqualError(t, err, fmt.Sprintf("results/a/x: %v: %v", c.want, c.err))
 	}
 	require.NoError(t, explain("results/a", nil))
 }

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/csv"
@@ -215,21 +216,21 @@ func openText(dir string, m Manifest) (*Record, error) {
 
 // readLines calls read for every line of a file after the first, which has the names of the columns.
 func readLines(dir, name string, read func(columns, cells []string) error) error {
-	file, err := os.Open(filepath.Join(dir, name))
+	file := filepath.Join(dir, name)
+	text, err := os.ReadFile(file)
 	if err != nil {
-		return explain(dir, err)
+		return explain(file, err)
 	}
-	defer file.Close()
-	lines, err := csv.NewReader(file).ReadAll()
+	lines, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
 	if err != nil {
-		return fmt.Errorf("%s: %w: %w", file.Name(), ErrNoRecord, err)
+		return fmt.Errorf("%s: %w: %w", file, ErrNoRecord, err)
 	}
 	if len(lines) == 0 {
-		return fmt.Errorf("%s: %w: it is empty", file.Name(), ErrNoRecord)
+		return fmt.Errorf("%s: %w: it is empty", file, ErrNoRecord)
 	}
 	for i, name := range lines[0] {
 		if slices.Contains(lines[0][:i], name) {
-			return fmt.Errorf("%s: %w: it has two columns %s", file.Name(), ErrNoRecord, name)
+			return fmt.Errorf("%s: %w: it has two columns %s", file, ErrNoRecord, name)
 		}
 	}
 	for i, line := range lines[1:] {

@@ -103,13 +103,47 @@ func TestFactorialAnalysesARecord(t *testing.T) {
 }
 
 func TestFactorialReadsACSVFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "runs.csv")
+	path := filepath.Join(t.TempDir(), "record.csv")
 	require.NoError(t, os.WriteFile(path, []byte("workers,throughput\n8,1\n16,2\n8,3\n16,5\n"), 0o644))
 	out := output(t, "factorial", path, "--factors", "workers")
 	assert.Contains(t, out, "workers: 8 (-1), 16 (+1)")
 	require.NoError(t, os.WriteFile(path, []byte("workers,throughput\n8,1\n16,2\n32,3\n"), 0o644))
 	requireRefused(t, exitUsage, "only has the additive model", "factorial", path, "--factors", "workers", "--model",
 		"multiplicative")
+}
+
+func TestAnErrorNamesAFileOnce(t *testing.T) {
+	dir := t.TempDir()
+	file, data := filepath.Join(dir, "file"), filepath.Join(dir, "data.csv")
+	require.NoError(t, os.WriteFile(file, []byte("nothing"), 0o600))
+	require.NoError(t, os.WriteFile(data, []byte("workers,throughput\n8\n"), 0o600))
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "not", "manifest.json"), 0o700))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "not.csv"), 0o700))
+	text := filepath.Join(dir, "text") // a record as text whose table is a directory
+	output(t, "show", twoByTwo(t), "--export", "text", "--out", text)
+	require.NoError(t, os.Remove(filepath.Join(text, "record.csv")))
+	require.NoError(t, os.Mkdir(filepath.Join(text, "record.csv"), 0o700))
+	memtier := filepath.Join("..", "..", "memtier", "testdata", "get.json")
+	for _, args := range [][]string{
+		{"factorial", "--factors", "W", filepath.Join(dir, "nothing")},
+		{"factorial", "--factors", "W", filepath.Join(dir, "nothing.csv")},
+		{"factorial", "--factors", "W", dir},
+		{"factorial", "--factors", "W", data},
+		{"factorial", "--factors", "W", filepath.Join(dir, "not.csv")},
+		{"load", "--rate", "trace:" + dir},
+		{"factorial", "--factors", "W", twoByTwo(t)},
+		{"show", filepath.Join(dir, "not")},
+		{"show", file},
+		{"show", text},
+		{"import", memtier, "--out", filepath.Join(file, "record")},
+		{"show", twoByTwo(t), "--export", "csv", "--out", filepath.Join(file, "tables")},
+		{"model", filepath.Join(dir, "nothing")},
+		{"capacity", filepath.Join(dir, "nothing")},
+	} {
+		_, _, err := lab(t.Context(), args...)
+		require.Error(t, err, args)
+		assert.Equal(t, 1, strings.Count(err.Error(), filepath.Dir(dir)), err)
+	}
 }
 
 func TestAnalysesRefuseWrongArguments(t *testing.T) {
@@ -131,7 +165,18 @@ func TestAnalysesRefuseWrongArguments(t *testing.T) {
 			exitFailed,
 			`model "cubic": expected additive or multiplicative`,
 		},
-		{[]string{"factorial", dir, "--factors", "W,S", "--confidence", "2"}, exitFailed, "confidence level 2"},
+		{
+			[]string{"factorial", dir, "--factors", "W,S", "--model", "multiplicative:0"},
+			exitUsage,
+			"--model multiplicative:0: expected a base above 1, such as multiplicative:10",
+		},
+		{
+			[]string{"factorial", dir, "--factors", "W,S", "--model", "multiplicative:inf"},
+			exitUsage,
+			"--model multiplicative:inf: expected a base above 1",
+		},
+		{[]string{"factorial", dir, "--factors", "W,S", "--confidence", "2"}, exitUsage, "--confidence 2: expected"},
+		{[]string{"factorial", dir, "--factors", "W,S", "--confidence", "0"}, exitUsage, "--confidence 0: expected"},
 		{[]string{"factorial", dir, "--factors", "W"}, exitFailed, "factor servers varies, too (1, 2)"},
 		{
 			[]string{"factorial", dir, "--factors", "W,S", "--model", "anova:10"},

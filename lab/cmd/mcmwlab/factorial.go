@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,13 +78,16 @@ func (f *factorialFlags) page(ctx context.Context, path string, rounded bool) (p
 	if len(f.question.Factors) == 0 {
 		return page, usageError{errors.New("--factors is missing: expected factors such as S,M,W")}
 	}
+	if err := checkConfidence(f.confidence); err != nil {
+		return page, err
+	}
 	options, err := f.options()
 	if err != nil {
 		return page, usageError{err}
 	}
 	experiment, err := f.read(ctx, path)
 	if err != nil {
-		return page, fmt.Errorf("%s: %w", path, err)
+		return page, err
 	}
 	if rounded {
 		experiment = experiment.Shown()
@@ -134,6 +139,9 @@ func (f *factorialFlags) options() (o factorial.Options, err error) {
 		if err != nil || o.Model != factorial.Multiplicative {
 			return o, fmt.Errorf("--model %s: expected a base only as in multiplicative:10", f.model)
 		}
+		if !(o.LogBase > 1) || math.IsInf(o.LogBase, 0) {
+			return o, fmt.Errorf("--model %s: expected a base above 1, such as multiplicative:10", f.model)
+		}
 	}
 	return o, nil
 }
@@ -148,21 +156,25 @@ func responseName(e *effects.Experiment, model factorial.Model) (name, unit stri
 }
 
 // read returns the experiment in a record or a CSV file.
-func (f *factorialFlags) read(ctx context.Context, path string) (*effects.Experiment, error) {
+func (f *factorialFlags) read(ctx context.Context, path string) (e *effects.Experiment, err error) {
 	if strings.EqualFold(filepath.Ext(path), ".csv") {
-		file, err := os.Open(path)
-		if err != nil {
-			return nil, err
+		text, readErr := os.ReadFile(path)
+		if readErr != nil {
+			return nil, readErr
 		}
-		defer file.Close()
-		return effects.FromCSV(file, f.question)
+		e, err = effects.FromCSV(bytes.NewReader(text), f.question)
+	} else {
+		runs, _, readErr := readRecord(ctx, path)
+		if readErr != nil {
+			return nil, readErr
+		}
+		q := f.question
+		of, _ := frame.ParseMetric(q.Response, record.SourceClient) // a run without the metric is refused
+		q.Source, q.Response = of.Source, of.Name
+		e, err = effects.FromRuns(runs, q)
 	}
-	runs, _, err := readRecord(ctx, path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	q := f.question
-	of, _ := frame.ParseMetric(q.Response, record.SourceClient) // a run without the metric is refused
-	q.Source, q.Response = of.Source, of.Name
-	return effects.FromRuns(runs, q)
+	return e, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -358,12 +359,11 @@ func (f *loadFlags) completeTimes(flags *pflag.FlagSet, o *load.Options) (err er
 
 // readTrace returns the schedule of the requests of a trace.
 func readTrace(path string) (*load.Schedule, error) {
-	file, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	trace, err := load.ParseTrace(file)
+	trace, err := load.ParseTrace(bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -2,6 +2,7 @@ package ssh
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"debug/elf"
 	"errors"
@@ -27,14 +28,13 @@ var machines = map[string]elf.Machine{
 }
 
 func readBinary(name, file string) (*binary, error) {
-	program, err := elf.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("%s cannot be copied to hosts: it is not a Linux program: %w", file, err)
-	}
-	defer program.Close()
 	content, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
+	}
+	program, err := elf.NewFile(bytes.NewReader(content))
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be copied to hosts: it is not a Linux program: %w", file, err)
 	}
 	return &binary{file, fmt.Sprintf("%s-%.6x", name, sha256.Sum256(content)), program.Machine, content}, nil
 }

@@ -133,6 +133,8 @@ func TestAProgramForAnotherMachineIsNotCopied(t *testing.T) {
 	_, err = Open(context.Background(), &experiment.Inventory{Hosts: []experiment.InventoryHost{{Name: "a"}}},
 		testbed.Programs{Mcmw: script, Mcmwlab: script})
 	require.ErrorContains(t, err, "script cannot be copied to hosts: it is not a Linux program: ")
+	_, err = readBinary("mcmw", script+"s")
+	require.EqualError(t, err, "open "+script+"s: no such file or directory")
 }
 
 func TestWithoutAnSSHClientTheErrorSaysWhatToInstall(t *testing.T) {
