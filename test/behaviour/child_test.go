@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -39,7 +40,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveForParent runs a middleware, prints its addresses, and ends when the parent closes stdin.
+// reload is a line of JSON on the stdin of a child: new options.
+type reload struct {
+	Options middleware.Options
+	// OnlyCheck: they are not applied.
+	OnlyCheck bool
+}
+
+// serveForParent runs a middleware, prints its addresses, applies the options on stdin, and ends when the parent closes
+// stdin.
 func serveForParent(options string) error {
 	var o middleware.Options
 	if err := json.Unmarshal([]byte(options), &o); err != nil {
@@ -60,7 +69,14 @@ func serveForParent(options string) error {
 			fmt.Printf("%s ", addr)
 		}
 		fmt.Println()
-		_, _ = io.Copy(io.Discard, os.Stdin)
+		decoder := json.NewDecoder(os.Stdin)
+		for r := new(reload); decoder.Decode(r) == nil; r = new(reload) {
+			do := m.Apply
+			if r.OnlyCheck {
+				do = m.Check
+			}
+			fmt.Printf("%q\n", fmt.Sprint(do(ctx, r.Options)))
+		}
 		cancel()
 	}()
 	go middleware.GiveBackMemory(ctx)
@@ -71,9 +87,11 @@ func serveForParent(options string) error {
 type child struct {
 	addrs []string
 	cmd   *exec.Cmd
-	stdin io.Closer
+	stdin io.WriteCloser
 	out   *bufio.Reader
 	log   *mctest.Output
+
+	listen []string // as in its options
 }
 
 // workersOfChild is the default number of workers of a child, so that its use of memory is the same on all machines.
@@ -91,11 +109,9 @@ func startChildBy(t *testing.T, cmd *exec.Cmd, o middleware.Options) *child {
 	if len(o.Listen) == 0 {
 		o.Listen = []string{"127.0.0.1:0"}
 	}
-	o.Timeout, o.StallAfter = cmp.Or(o.Timeout, time.Minute), -1 // a busy machine must not look like a failing server
-	o.Workers = cmp.Or(o.Workers, workersOfChild)
-	options, err := json.Marshal(o)
+	options, err := json.Marshal(forChild(o))
 	require.NoError(t, err)
-	c := &child{cmd: cmd, log: new(mctest.Output)}
+	c := &child{cmd: cmd, log: new(mctest.Output), listen: o.Listen}
 	// On a busy machine a concurrent garbage collection waits for a processor, and what the process allocates meanwhile
 	// counts as memory in use. A collection that stops the program avoids this, so that the maximum is the memory that
 	// the middleware holds.
@@ -123,6 +139,30 @@ func startChildBy(t *testing.T, cmd *exec.Cmd, o middleware.Options) *child {
 	c.addrs = strings.Fields(line)
 	require.Len(t, c.addrs, len(o.Listen), "the child said %q", line)
 	return c
+}
+
+// forChild returns o with the defaults of a child.
+func forChild(o middleware.Options) middleware.Options {
+	// A busy machine must not look like a failing server.
+	o.Timeout, o.StallAfter = cmp.Or(o.Timeout, time.Minute), cmp.Or(o.StallAfter, -1)
+	o.Workers = cmp.Or(o.Workers, workersOfChild)
+	return o
+}
+
+// apply applies new options, or with onlyCheck only asks whether they can be applied now, and returns why not; "": they
+// can.
+func (c *child) apply(t *testing.T, o middleware.Options, onlyCheck bool) (why string) {
+	t.Helper()
+	o.Listen = c.listen
+	assert.NoError(t, json.NewEncoder(c.stdin).Encode(reload{forChild(o), onlyCheck}))
+	line, err := c.out.ReadString('\n')
+	assert.NoError(t, err)
+	why, err = strconv.Unquote(strings.TrimSpace(line))
+	assert.NoError(t, err)
+	if why == fmt.Sprint(error(nil)) {
+		return ""
+	}
+	return why
 }
 
 // stop ends the middleware as a signal would, and waits for its process.

@@ -7,6 +7,7 @@
 //   - order, mixup: replies come in the order of the requests, many connections each get those of a memcached of their
 //     own, and no byte of one answers another, even when servers fail;
 //   - history: verified loads stay legal, and the replicas agree, while servers and middlewares fail;
+//   - reconfigure: the same, while the configuration changes as well; it has only a long form;
 //   - linear, divergence: histories are linearizable, and the replicas agree afterwards;
 //   - placement, topology, apply: the servers of a key, and the effect of a new list of servers;
 //   - clients, security: third-party programs and libraries, TLS and credentials;

@@ -1,0 +1,375 @@
+package behaviour_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/follow"
+	"mcmw/internal/mctest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+	"mcmw/internal/shadow"
+	"mcmw/test/history"
+)
+
+// The pools of a reconfiguration. The first three have servers that move between them, and can have routes. One more is
+// a shadow, and one follows.
+var (
+	routedPools = []string{"main", "aux", "spare"}
+	copiedPools = []string{"copy", "tail"}
+)
+
+// changingPrefixes are prefixes of the keys of a load with the prefix "p-": those of two clients, all shared ones, and
+// some of these.
+var changingPrefixes = []string{"p-1", "p-3", "p-shared-", "p-shared-co"}
+
+// configuration is what changes, in a form that a mutation can change and a test can print.
+type configuration struct {
+	Pools      map[string]*configuredPool
+	Default    string
+	Routes     map[string]string // pools by prefix
+	Shadow     string            // the pool that "copy" is the shadow of; "": none
+	Follow     string            // the pool that "tail" follows; "": none
+	Migrations []middleware.Migration
+}
+
+type configuredPool struct {
+	Servers  []int // indices of servers
+	Replicas int
+	Read     route.ReadPolicy
+	Ack      replica.Ack
+	Rejoin   backend.Rejoin
+	Gutter   string
+	Holds    bool
+}
+
+func (p *configuredPool) String() string { return fmt.Sprintf("%+v", *p) }
+
+// clone returns a copy that shares nothing with c.
+func (c *configuration) clone() *configuration {
+	d := *c
+	d.Pools, d.Routes = map[string]*configuredPool{}, map[string]string{}
+	for name, p := range c.Pools {
+		q := *p
+		q.Servers = slices.Clone(p.Servers)
+		d.Pools[name] = &q
+	}
+	for prefix, pool := range c.Routes {
+		d.Routes[prefix] = pool
+	}
+	d.Migrations = slices.Clone(c.Migrations)
+	return &d
+}
+
+func (c *configuration) String() string {
+	text := fmt.Sprintf("default %s, routes %v, shadow of %q, follows %q, migrations %v", c.Default, c.Routes, c.Shadow,
+		c.Follow, c.Migrations)
+	for _, name := range routedPools {
+		text += fmt.Sprintf(", %s %v", name, c.Pools[name])
+	}
+	return text
+}
+
+// reconfiguration changes the configuration of a fleet at random.
+type reconfiguration struct {
+	rng     *rand.Rand
+	servers []*mctest.Server // those of routedPools, then one for each of copiedPools
+	step    time.Duration
+	kinds   []string // of mutations
+	now     *configuration
+	fleet   []*child
+	listens []string
+}
+
+// options returns the options of a middleware with the configuration c.
+func (r *reconfiguration) options(c *configuration) (o middleware.Options) {
+	o.Timeout, o.ChangeStep, o.SweepEvery = 500*time.Millisecond, r.step, 10*time.Second
+	o.RefillRate, o.StallAfter = 10_000, 100*time.Millisecond
+	o.Writers = middleware.WritersSeveral
+	pool := func(name string, p *configuredPool) middleware.PoolOptions {
+		of := middleware.PoolOptions{Ack: p.Ack, Writers: middleware.WritersSeveral, Timeout: o.Timeout}
+		of.Name, of.Options.Replicas, of.Options.Read, of.Rejoin = name, p.Replicas, p.Read, p.Rejoin
+		of.Holds, of.ConnectTimeout = p.Holds, time.Second
+		if of.Options.Gutter = p.Gutter; p.Gutter != "" {
+			of.Options.GutterTTL = 10
+		}
+		for _, i := range p.Servers {
+			of.Servers = append(of.Servers, route.Server{Name: fmt.Sprintf("s%d", i+1), Addr: r.servers[i].Addr()})
+		}
+		return of
+	}
+	for _, name := range routedPools {
+		o.Pools = append(o.Pools, pool(name, c.Pools[name]))
+	}
+	o.Routes.Default = c.Default
+	for _, prefix := range changingPrefixes {
+		if to := c.Routes[prefix]; to != "" {
+			o.Routes.Prefixes = append(o.Routes.Prefixes, route.Prefix{Prefix: prefix, Pool: to})
+		}
+	}
+	if at := len(r.servers) - len(copiedPools); c.Shadow != "" {
+		o.Shadows = []middleware.ShadowOptions{{
+			Of: c.Shadow, To: pool(copiedPools[0], &configuredPool{Servers: []int{at}, Replicas: 1}),
+			Options: shadow.Options{Share: 1, All: true, Within: time.Second},
+		}}
+	}
+	if at := len(r.servers) - 1; c.Follow != "" {
+		o.Follows = []middleware.FollowOptions{{
+			Of: c.Follow, To: pool(copiedPools[1], &configuredPool{Servers: []int{at}, Replicas: 1}),
+			Options: follow.Options{What: follow.Deletes},
+		}}
+	}
+	o.Migrations = c.Migrations
+	return o
+}
+
+// mutations change a configuration at random; servers are the indices of those that pools can have.
+var mutations = map[string]func(r *reconfiguration, c *configuration){
+	"servers": func(r *reconfiguration, c *configuration) {
+		p := c.Pools[r.pool()]
+		used := map[int]bool{}
+		for _, q := range c.Pools {
+			for _, i := range q.Servers {
+				used[i] = true
+			}
+		}
+		server := r.rng.IntN(len(r.servers) - len(copiedPools))
+		switch at := slices.Index(p.Servers, server); {
+		case at >= 0:
+			p.Servers = slices.Delete(p.Servers, at, at+1)
+		case !used[server]:
+			p.Servers = append(p.Servers, server)
+		default: // it is to move, and first leaves
+			for _, q := range c.Pools {
+				if at := slices.Index(q.Servers, server); at >= 0 {
+					q.Servers = slices.Delete(q.Servers, at, at+1)
+				}
+			}
+		}
+	},
+	"replicas": func(r *reconfiguration, c *configuration) { c.Pools[r.pool()].Replicas = r.rng.IntN(3) },
+	"read": func(r *reconfiguration, c *configuration) {
+		c.Pools[r.pool()].Read = route.ReadPolicy(r.rng.IntN(len(route.ReadPolicyNames.All())))
+	},
+	"ack": func(r *reconfiguration, c *configuration) {
+		c.Pools[r.pool()].Ack = replica.Ack(r.rng.IntN(len(replica.AckNames.All())))
+	},
+	"rejoin": func(r *reconfiguration, c *configuration) {
+		c.Pools[r.pool()].Rejoin = []backend.Rejoin{backend.RejoinInvalidate, backend.RejoinFlush}[r.rng.IntN(2)]
+	},
+	"routes": func(r *reconfiguration, c *configuration) {
+		prefix := changingPrefixes[r.rng.IntN(len(changingPrefixes))]
+		if to := r.pool(); to == c.Routes[prefix] {
+			delete(c.Routes, prefix)
+		} else {
+			c.Routes[prefix] = to
+		}
+	},
+	"default": func(r *reconfiguration, c *configuration) { c.Default = r.pool() },
+	"gutter": func(r *reconfiguration, c *configuration) {
+		p := c.Pools[r.pool()]
+		p.Gutter = ""
+		if r.rng.IntN(2) == 0 {
+			p.Gutter = r.pool()
+		}
+	},
+	"holds": func(r *reconfiguration, c *configuration) { p := c.Pools[r.pool()]; p.Holds = !p.Holds },
+	"shadow": func(r *reconfiguration, c *configuration) {
+		if c.Shadow != "" {
+			c.Shadow = ""
+		} else {
+			c.Shadow = r.pool()
+		}
+	},
+	"follow": func(r *reconfiguration, c *configuration) {
+		if c.Follow != "" {
+			c.Follow = ""
+		} else {
+			c.Follow = r.pool()
+		}
+	},
+	"migration": func(r *reconfiguration, c *configuration) {
+		if len(c.Migrations) > 0 {
+			// Its keys are routed to where they have gone, if it has ended.
+			if g := c.Migrations[0]; time.Now().After(g.End) {
+				for prefix, pool := range c.Routes {
+					if pool == g.From {
+						c.Routes[prefix] = g.To
+					}
+				}
+				if c.Default == g.From {
+					c.Default = g.To
+				}
+			}
+			c.Migrations = nil
+			return
+		}
+		start := time.Now().Add(2 * r.step).Truncate(time.Second)
+		c.Migrations = []middleware.Migration{{From: r.pool(), To: r.pool(), Start: start, End: start.Add(8 * r.step)}}
+	},
+}
+
+// pool returns the name of a pool that can have routes.
+func (r *reconfiguration) pool() string { return routedPools[r.rng.IntN(len(routedPools))] }
+
+// change applies a changed configuration to the whole fleet, or to none of it. It returns false if the configuration
+// that it has drawn is refused.
+func (r *reconfiguration) change(t *testing.T) bool {
+	t.Helper()
+	next, what := r.now.clone(), ""
+	for {
+		kind := r.kinds[r.rng.IntN(len(r.kinds))]
+		mutations[kind](r, next)
+		what += " " + kind
+		if r.rng.IntN(3) > 0 {
+			break
+		}
+	}
+	o := r.options(next)
+	for _, m := range r.fleet {
+		if why := m.apply(t, o, true); why != "" {
+			t.Logf("%s refused:%s: %s", stamp(), what, why)
+			return false
+		}
+	}
+	t.Logf("%s %s: %s", stamp(), what, next)
+	if r.applyAll(t, next) {
+		r.now = next
+		return true
+	}
+	t.Logf("%s reverted", stamp())
+	require.True(t, r.applyAll(t, r.now), "it cannot be reverted")
+	return true
+}
+
+func stamp() string { return time.Now().Format("15:04:05.000") }
+
+// maxSkew is the longest time between the middlewares that get a new configuration first and last.
+const maxSkew = 800 * time.Millisecond
+
+// applyAll applies c to all middlewares, at different times. One that refuses it as long as its step lasts makes it
+// return false.
+func (r *reconfiguration) applyAll(t *testing.T, c *configuration) bool {
+	t.Helper()
+	o, applied := r.options(c), make([]bool, len(r.fleet))
+	var all sync.WaitGroup
+	for i, m := range r.fleet {
+		after := time.NewTimer(time.Duration(r.rng.Int64N(int64(min(maxSkew, r.step/3)))))
+		all.Go(func() {
+			<-after.C
+			for until := time.Now().Add(r.step / 3); ; <-time.After(r.step / 8) {
+				why := m.apply(t, o, false)
+				if applied[i] = why == ""; applied[i] || time.Now().After(until) {
+					return
+				}
+				t.Logf("%s refused by %d: %s", stamp(), i, why)
+			}
+		})
+	}
+	all.Wait()
+	return !slices.Contains(applied, false)
+}
+
+// start starts middleware i with the present configuration.
+func (r *reconfiguration) start(t *testing.T, i int) {
+	t.Helper()
+	o := r.options(r.now)
+	o.Listen = []string{r.listens[i]}
+	r.fleet[i] = startChild(t, o)
+}
+
+// fault lets a server or a middleware fail for a while.
+func (r *reconfiguration) fault(t *testing.T) {
+	t.Helper()
+	if i := r.rng.IntN(len(r.fleet)); r.rng.IntN(3) == 0 {
+		t.Logf("%s middleware %d is killed", stamp(), i)
+		r.fleet[i].kill(t)
+		r.pause(2 * r.step)
+		r.start(t, i)
+		t.Logf("%s middleware %d is started", stamp(), i)
+		return
+	}
+	i := r.rng.IntN(len(r.servers))
+	t.Logf("%s server s%d fails", stamp(), i+1)
+	if server := r.servers[i]; r.rng.IntN(2) == 0 {
+		server.Stop()
+		r.pause(2 * r.step)
+		server.Start()
+	} else {
+		server.Freeze()
+		r.pause(2 * r.step)
+		server.Thaw()
+	}
+	t.Logf("%s server s%d runs", stamp(), i+1)
+}
+
+// pause waits for up to a time, in which changes go on.
+func (r *reconfiguration) pause(most time.Duration) {
+	<-time.After(time.Duration(r.rng.Int64N(int64(most))))
+}
+
+// A fleet gets configurations that change at random, at slightly different times, while servers and middlewares fail.
+// MCMW_KINDS names the kinds of mutations, separated by commas, MCMW_FAULTS=none leaves the faults out, and MCMW_SECONDS
+// is how long it takes: to find out what a failure needs.
+func TestHistoriesAreLegalWhileTheConfigurationChanges(t *testing.T) {
+	if !mctest.Long() {
+		t.Skip("configurations must reach a fleet within a step, which a busy machine may miss: MCMW_LONG=1 selects it")
+	}
+	seed := mctest.Seed(t)
+	r := &reconfiguration{
+		rng: rand.New(rand.NewPCG(seed, 0)), step: 1500 * time.Millisecond,
+		servers: mctest.StartNewMemcacheds(t, 10), now: &configuration{
+			Pools: map[string]*configuredPool{
+				"main":  {Servers: []int{0, 1, 2, 3}},
+				"aux":   {Servers: []int{4, 5}, Replicas: 1},
+				"spare": {Servers: []int{6, 7}},
+			},
+			Default: "main", Routes: map[string]string{},
+		},
+	}
+	for kind := range mutations {
+		if only := os.Getenv("MCMW_KINDS"); only == "" || slices.Contains(strings.Split(only, ","), kind) {
+			r.kinds = append(r.kinds, kind)
+		}
+	}
+	slices.Sort(r.kinds)
+	s := &scene{fails: true, stops: true}
+	r.fleet = make([]*child, 3)
+	for i := range r.fleet {
+		r.listens = append(r.listens, mctest.Refusing(t))
+		r.start(t, i)
+	}
+	s.addrs = r.listens
+	load := history.Options{
+		Clients: 6, Rate: 300, SharedClients: 4, SharedRate: 300, Contests: 2, Prefix: "p-", Seed: seed,
+		Manners: history.Manners{Resend: true, Restarts: true, Kills: true},
+	}
+	duration := 5 * time.Minute
+	if text := os.Getenv("MCMW_SECONDS"); text != "" {
+		d, err := time.ParseDuration(text + "s")
+		require.NoError(t, err)
+		duration = d
+	}
+	v := s.legal(t, load, func() {
+		for end := time.Now().Add(duration); time.Now().Before(end); {
+			for tries := 0; !r.change(t) && tries < 10; tries++ {
+			}
+			r.pause(3 * r.step)
+			if os.Getenv("MCMW_FAULTS") != "none" && r.rng.IntN(3) == 0 {
+				r.fault(t)
+			}
+		}
+	})
+	assert.Positive(t, v.Shared.Contests)
+}
