@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"mcmw/internal/link"
-	"mcmw/internal/marker"
 	"mcmw/internal/protocol"
 )
 
@@ -19,6 +18,7 @@ const purgeTime = 10 * time.Second
 // Mark is put on a server that was cleaned for a change of placement, so that middlewares which learn of the change
 // later don't clean it again.
 type Mark struct {
+	Key  string        // of the item with the mark: one for each kind of change
 	Text string        // names the change; "": no mark is used
 	For  time.Duration // how long the mark lasts
 }
@@ -28,7 +28,7 @@ func (m Mark) on(l *link.Link) (bool, error) {
 	if m.Text == "" {
 		return false, nil
 	}
-	value, _, err := l.Get(marker.CleanKey)
+	value, _, err := l.Get(m.Key)
 	return string(value) == m.Text, known(err)
 }
 
@@ -37,7 +37,7 @@ func (m Mark) put(l *link.Link) error {
 	if m.Text == "" {
 		return nil
 	}
-	return known(l.Set(marker.CleanKey, []byte(m.Text), m.For))
+	return known(l.Set(m.Key, []byte(m.Text), m.For))
 }
 
 // known returns err, unless it is that the server does not know the command.

@@ -44,8 +44,12 @@ const (
 	// FollowKey and the name of a pool that follows say since when that pool may lack writes of the one that has the
 	// server.
 	FollowKey = Prefix + "follow "
-	// CleanKey names, on each server, the change of placement for which the server was cleaned.
-	CleanKey = Prefix + "clean"
+	// CleanKey names, on each server, the change of placement for which the server was cleaned; the others the change
+	// of routes, the change of gutters and the migration. None may overwrite another.
+	CleanKey          = Prefix + "clean"
+	CleanRoutesKey    = Prefix + "clean routes"
+	CleanGutterKey    = Prefix + "clean gutter"
+	CleanMigrationKey = Prefix + "clean migration"
 	// DeletingKey, CopyingKey and ReadingKey hold the Record of a change of placement (see route.Phase) by a middleware
 	// that has entered phase delete-new, has entered copy or hand-over, or will not copy any more because it hands over
 	// or is about to enter read-new.

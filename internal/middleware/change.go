@@ -295,7 +295,7 @@ func (m *Middleware) mark(t *poolState) backend.Mark {
 		return backend.Mark{}
 	}
 	a := t.change.name()
-	return backend.Mark{Text: a.From + " " + a.To, For: markSteps * m.options.ChangeStep}
+	return backend.Mark{Key: marker.CleanKey, Text: a.From + " " + a.To, For: markSteps * m.options.ChangeStep}
 }
 
 func (c *change) keepMarks(ctx context.Context, m *Middleware) {

@@ -76,8 +76,8 @@ func (m *Middleware) cleanGutters(r *rerouting) (cleaning []func()) {
 		var mark backend.Mark
 		if !r.alone {
 			mark = backend.Mark{
-				Text: fmt.Sprintf("gutter %d %s", at, fingerprint(placements...)),
-				For:  m.options.ChangeStep,
+				Key: marker.CleanGutterKey, Text: fmt.Sprintf("%d %s", at, fingerprint(placements...)),
+				For: m.options.ChangeStep,
 			}
 		}
 		cleaning = append(cleaning, p.cleaning(m.work, mark, func(int) func(key []byte) bool { return holds })...)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/marker"
 	"mcmw/internal/protocol"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
@@ -282,7 +283,10 @@ func (d *migrating) cleaning(m *Middleware, _ route.Phase) (cleaning []func()) {
 		// early, with the mark without this suffix.
 		text += " behind another"
 	}
-	mark := backend.Mark{Text: text, For: min(g.over().Sub(m.clock()), protocol.LongestExpiry*time.Second)}
+	mark := backend.Mark{
+		Key: marker.CleanMigrationKey, Text: text,
+		For: min(g.over().Sub(m.clock()), protocol.LongestExpiry*time.Second),
+	}
 	clean := func(pool int) {
 		cleaning = append(cleaning, c.pools[pool].cleaning(m.work, mark, func(int) func(key []byte) bool {
 			return gained

@@ -1,7 +1,6 @@
 package middleware
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -257,13 +256,10 @@ func (m *Middleware) cleanRerouted(r *rerouting) (cleaning []func()) {
 	return cleaning
 }
 
-// routesMarkPrefix begins the marks of changes of routes. Those of changes of placement begin with a fingerprint.
-const routesMarkPrefix = "routes "
-
 // routesMark returns the mark by which other middlewares know that a server of p, which gets keys, was cleaned.
 func (m *Middleware) routesMark(p *pool) backend.Mark {
-	text := routesMarkPrefix + fingerprint(p.of(placement{p.router, p.options.Options}, p.had), p.wantedRecord())
-	return backend.Mark{Text: text, For: markSteps * m.options.ChangeStep}
+	text := fingerprint(p.of(placement{p.router, p.options.Options}, p.had), p.wantedRecord())
+	return backend.Mark{Key: marker.CleanRoutesKey, Text: text, For: markSteps * m.options.ChangeStep}
 }
 
 // unmarkLosers deletes the marks of a change that gave keys to pools that r takes keys from: when that change begins
@@ -272,13 +268,7 @@ func (m *Middleware) unmarkLosers(r *rerouting) {
 	for _, p := range m.current.Load().pools {
 		if p.had != nil && !r.gains[p.name] {
 			p.each(func(s *backend.Server) {
-				_ = s.Talk(m.work, func(l *link.Link) error {
-					mark, _, err := l.Get(marker.CleanKey)
-					if err != nil || !bytes.HasPrefix(mark, []byte(routesMarkPrefix)) {
-						return err
-					}
-					return l.Delete(marker.CleanKey)
-				})
+				_ = s.Talk(m.work, func(l *link.Link) error { return l.Delete(marker.CleanRoutesKey) })
 			})
 		}
 	}

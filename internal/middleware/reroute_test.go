@@ -235,20 +235,34 @@ func TestServersOfAPoolChangeWhileItsRoutesDo(t *testing.T) {
 	assert.Zero(t, load.stale.Load())
 }
 
-func TestAChangeOfRoutesLeavesTheMarksOfServersThatWereCleanedForAChangeOfServers(t *testing.T) {
+func TestAServerHasTheMarksOfAllChangesForWhichItWasCleaned(t *testing.T) {
 	o := severalPools(t, 1)
 	m := mwtest.Start(t, o)
 	joined := mctest.StartNewMemcached(t)
+	c := mctest.MustDial(t, joined.Addr())
+	mark := func(key string) string { return c.MustDo(t, "mg "+string(link.Key(key).Text)+" b v\r\n") }
+	await := func(key string) (text string) {
+		t.Helper()
+		require.Eventually(t, func() bool { text = mark(key); return text != "EN\r\n" }, mctest.Patience, mctest.Tick)
+		return text
+	}
 	more := o
 	more.Pools = slices.Clone(o.Pools)
 	more.Pools[1].Servers = append(slices.Clone(o.Pools[1].Servers), named("b-more", joined)...)
 	require.NoError(t, m.Apply(context.Background(), more))
-	c := mctest.MustDial(t, joined.Addr())
-	mark := func() string { return c.MustDo(t, "mg "+string(link.Key(marker.CleanKey).Text)+" b v\r\n") }
-	var before string
-	require.Eventually(t, func() bool { before = mark(); return before != "EN\r\n" }, mctest.Patience, mctest.Tick)
-	require.NoError(t, m.Apply(context.Background(), routed(more, "a", "2-", "b"))) // b only loses keys
-	require.Equal(t, before, mark())
+	ofServers := await(marker.CleanKey)
+	loses := routed(more, "a", "2-", "b")
+	require.NoError(t, m.Apply(context.Background(), loses))
+	require.Equal(t, ofServers, mark(marker.CleanKey))
+	rounds(t, nil, m)
+
+	gains := withGutter(routed(loses, "a", "2-", "b", "4-", "b"), "a", "b", 60)
+	require.NoError(t, m.Apply(context.Background(), gains))
+	ofRoutes := await(marker.CleanRoutesKey)
+	rounds(t, nil, m)
+	await(marker.CleanGutterKey)
+	require.Equal(t, ofServers, mark(marker.CleanKey))
+	require.Equal(t, ofRoutes, mark(marker.CleanRoutesKey))
 }
 
 func TestAnImpossibleChangeOfRoutesIsRefusedWithTheReason(t *testing.T) {
