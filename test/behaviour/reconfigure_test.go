@@ -237,7 +237,7 @@ func (r *reconfiguration) change(t *testing.T) bool {
 		}
 	}
 	o := r.options(next)
-	for _, m := range r.fleet {
+	for _, m := range r.running() {
 		if why := m.apply(t, o, true); why != "" {
 			t.Logf("%s refused:%s: %s", stamp(), what, why)
 			return false
@@ -262,9 +262,10 @@ const maxSkew = 800 * time.Millisecond
 // return false.
 func (r *reconfiguration) applyAll(t *testing.T, c *configuration) bool {
 	t.Helper()
-	o, applied := r.options(c), make([]bool, len(r.fleet))
+	o, running := r.options(c), r.running()
+	applied := make([]bool, len(running))
 	var all sync.WaitGroup
-	for i, m := range r.fleet {
+	for i, m := range running {
 		after := time.NewTimer(time.Duration(r.rng.Int64N(int64(min(maxSkew, r.step/3)))))
 		all.Go(func() {
 			<-after.C
@@ -273,12 +274,17 @@ func (r *reconfiguration) applyAll(t *testing.T, c *configuration) bool {
 				if applied[i] = why == ""; applied[i] || time.Now().After(until) {
 					return
 				}
-				t.Logf("%s refused by %d: %s", stamp(), i, why)
+				t.Logf("%s refused by %s: %s", stamp(), m.listen[0], why)
 			}
 		})
 	}
 	all.Wait()
 	return !slices.Contains(applied, false)
+}
+
+// running returns the middlewares that have not been killed.
+func (r *reconfiguration) running() []*child {
+	return slices.DeleteFunc(slices.Clone(r.fleet), func(m *child) bool { return m == nil })
 }
 
 // start starts middleware i with the present configuration.
@@ -289,29 +295,31 @@ func (r *reconfiguration) start(t *testing.T, i int) {
 	r.fleet[i] = startChild(t, o)
 }
 
-// fault lets a server or a middleware fail for a while.
-func (r *reconfiguration) fault(t *testing.T) {
+// fault lets a server or a middleware fail, and returns what ends that.
+func (r *reconfiguration) fault(t *testing.T) (end func()) {
 	t.Helper()
 	if i := r.rng.IntN(len(r.fleet)); r.rng.IntN(3) == 0 {
 		t.Logf("%s middleware %d is killed", stamp(), i)
 		r.fleet[i].kill(t)
-		r.pause(2 * r.step)
-		r.start(t, i)
-		t.Logf("%s middleware %d is started", stamp(), i)
-		return
+		r.fleet[i] = nil
+		return func() {
+			t.Helper()
+			r.start(t, i)
+			t.Logf("%s middleware %d is started", stamp(), i)
+		}
 	}
 	i := r.rng.IntN(len(r.servers))
-	t.Logf("%s server s%d fails", stamp(), i+1)
-	if server := r.servers[i]; r.rng.IntN(2) == 0 {
-		server.Stop()
-		r.pause(2 * r.step)
-		server.Start()
-	} else {
-		server.Freeze()
-		r.pause(2 * r.step)
-		server.Thaw()
+	fail, heal, how := r.servers[i].Stop, r.servers[i].Start, "is killed"
+	if r.rng.IntN(2) == 0 {
+		fail, heal, how = r.servers[i].Freeze, r.servers[i].Thaw, "stops"
 	}
-	t.Logf("%s server s%d runs", stamp(), i+1)
+	t.Logf("%s server s%d %s", stamp(), i+1, how)
+	fail()
+	return func() {
+		t.Helper()
+		heal()
+		t.Logf("%s server s%d runs", stamp(), i+1)
+	}
 }
 
 // pause waits for up to a time, in which changes go on.
@@ -363,12 +371,16 @@ func TestHistoriesAreLegalWhileTheConfigurationChanges(t *testing.T) {
 	}
 	v := s.legal(t, load, func() {
 		for end := time.Now().Add(duration); time.Now().Before(end); {
+			heal := func() {}
+			if os.Getenv("MCMW_FAULTS") != "none" && r.rng.IntN(2) == 0 {
+				heal = r.fault(t)
+				r.pause(r.step)
+			}
 			for tries := 0; !r.change(t) && tries < 10; tries++ {
 			}
-			r.pause(3 * r.step)
-			if os.Getenv("MCMW_FAULTS") != "none" && r.rng.IntN(3) == 0 {
-				r.fault(t)
-			}
+			r.pause(2 * r.step)
+			heal()
+			r.pause(2 * r.step)
 		}
 	})
 	assert.Positive(t, v.Shared.Contests)
