@@ -201,8 +201,9 @@ var mutations = map[string]func(r *reconfiguration, c *configuration){
 	},
 	"migration": func(r *reconfiguration, c *configuration) {
 		if len(c.Migrations) > 0 {
-			// Its keys are routed to where they have gone, if it has ended.
-			if g := c.Migrations[0]; time.Now().After(g.End) {
+			// It can be dropped until it copies, and when it has ended. Then its keys are routed to where they are.
+			switch g, now := c.Migrations[0], time.Now(); {
+			case now.After(g.End.Add(r.step)):
 				for prefix, pool := range c.Routes {
 					if pool == g.From {
 						c.Routes[prefix] = g.To
@@ -211,6 +212,8 @@ var mutations = map[string]func(r *reconfiguration, c *configuration){
 				if c.Default == g.From {
 					c.Default = g.To
 				}
+			case now.After(g.Start):
+				return
 			}
 			c.Migrations = nil
 			return
