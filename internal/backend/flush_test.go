@@ -1,6 +1,7 @@
 package backend_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -98,5 +99,32 @@ func TestAServerTellsForHowLongItHasLostNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, kept, got, told)
 		l.Close()
+	}
+}
+
+func TestAFlushKeepsTheItemsThatItIsToKeepForAsLongAsTheyLive(t *testing.T) {
+	for name, start := range map[string]func(testing.TB, ...string) *mctest.Server{
+		"memcached of Debian 12": mctest.StartMemcached, "newer": mctest.StartNewMemcached,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := start(t)
+			c := mctest.MustDial(t, server.Addr())
+			l, err := newServer(server.Addr(),
+				backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}}).
+				Link(t.Context())
+			require.NoError(t, err)
+			defer l.Close()
+			require.NoError(t, l.Set("kept", []byte("v"), time.Hour))
+			require.NoError(t, l.Set("k", []byte("v"), time.Hour))
+			require.NoError(t, l.Flush("missing", "kept"))
+			require.Equal(t, "VALUE kept 0 1\r\nv\r\nEND\r\n", c.MustDo(t, "get missing k kept\r\n"))
+			var left int
+			_, err = fmt.Sscanf(c.MustDo(t, "mg kept t\r\n"), "HD t%d", &left)
+			require.NoError(t, err)
+			require.True(t, 3000 < left && left <= 3600, "%d s", left)
+			require.NoError(t, l.Flush())
+			require.Equal(t, "END\r\n", c.MustDo(t, "get kept\r\n"))
+		})
 	}
 }

@@ -196,7 +196,7 @@ func (s *Server) clean(ctx context.Context, p *link.Link, m missed, joins *Mark,
 	}
 	s.options.Load().Log.Warn("a server is flushed before it serves reads again", "server", s.Name, "rejoin",
 		s.options.Load().Rejoin.String())
-	err := p.Flush()
+	err := p.Flush(marker.KeptKeys...)
 	if err == nil {
 		s.mu.Lock()
 		s.flushes++

@@ -2,6 +2,7 @@ package link
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -124,12 +125,33 @@ func (l *Link) Version() (string, error) {
 	return l.want("VERSION ")
 }
 
-// Flush deletes everything that the server holds.
-func (l *Link) Flush() error {
-	if err := l.send([]byte("flush_all\r\n")); err != nil {
+// Flush deletes everything that the server holds, and stores the items under the keys in keep again, which expire when
+// they would have. Each is missing until the server has executed what came with the flush.
+func (l *Link) Flush(keep ...string) error {
+	requests := [][]byte{[]byte("flush_all\r\n")}
+	for _, key := range keep {
+		r, value, err := l.do(Key(key).Ask("vt"), "VA", "EN")
+		if _, unexpected := errors.AsType[Unexpected](err); unexpected {
+			break // it does not know the meta commands, so there is nothing to keep
+		}
+		if err != nil {
+			return err
+		}
+		if r.Held {
+			op := Key(key).Meta('s', "TM")
+			op.Expiry, op.Mode, op.Data = int32(max(r.TTL, 1)), 'E', append(value, protocol.CRLF...)
+			requests = append(requests, op.Bytes())
+		}
+	}
+	if err := l.send(requests...); err != nil {
 		return err
 	}
 	_, err := l.want("OK")
+	for range requests[1:] {
+		if err == nil {
+			_, err = l.want("HD", "NS", "SERVER_ERROR")
+		}
+	}
 	return err
 }
 

@@ -63,6 +63,13 @@ const (
 	MarksKey = Prefix + "marks"
 )
 
+// KeptKeys are those of what stays true when a server is flushed so that it holds nothing old: which changes are under
+// way, and for which it is clean. If it were gone until it is announced again, another middleware could go on meanwhile.
+var KeptKeys = []string{
+	CleanKey, CleanRoutesKey, CleanGutterKey, CleanMigrationKey,
+	DeletingKey, CopyingKey, ReadingKey, RoutesDeletingKey, RoutesReadingKey,
+}
+
 // Placement is everything that decides which servers hold a key.
 type Placement struct {
 	Servers  []route.Server `json:"servers"` // without addresses

@@ -373,10 +373,13 @@ func TestAMiddlewareThatFlushesAServerWhenItJoinsAChangeIsAnnouncedThereAfterwar
 	ask := func(key string) string { return c.MustDo(t, "mg "+string(link.Key(key).Text)+" b\r\n") }
 	require.Equal(t, "HD\r\n", c.MustDo(t, "md "+string(link.Key(marker.CleanKey).Text)+" b\r\n"))
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\nx\r\n"))
+	others := string(link.Key(marker.RoutesDeletingKey).Text)
+	require.Equal(t, "HD\r\n", c.MustDo(t, "ms "+others+" 2 b T3600\r\n{}\r\n"))
 	late := mwtest.Start(t, o)
 	require.Equal(t, "read-new", late.Phase())
 	require.Equal(t, "END\r\n", c.MustDo(t, "get k\r\n"), "the server was not flushed")
 	require.Equal(t, "HD\r\n", ask(marker.ReadingKey))
+	require.Equal(t, "HD\r\n", ask(marker.RoutesDeletingKey), "what others announce")
 }
 
 func TestReadNewLastsAsLongAsAnotherMiddlewareIsInDeleteNew(t *testing.T) {
