@@ -311,7 +311,7 @@ func (r *reconfiguration) fault(t *testing.T) (end func()) {
 			t.Logf("%s middleware %d is started", stamp(), i)
 		}
 	}
-	i := r.rng.IntN(len(r.servers))
+	i := r.rng.IntN(len(r.servers) - len(copiedPools))
 	fail, heal, how := r.servers[i].Stop, r.servers[i].Start, "is killed"
 	if r.rng.IntN(2) == 0 {
 		fail, heal, how = r.servers[i].Freeze, r.servers[i].Thaw, "stops"
@@ -383,7 +383,7 @@ func TestHistoriesAreLegalWhileTheConfigurationChanges(t *testing.T) {
 			}
 			r.pause(2 * r.step)
 			heal()
-			r.pause(2 * r.step)
+			r.pause(r.step)
 		}
 	})
 	assert.Positive(t, v.Shared.Contests)
