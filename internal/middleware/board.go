@@ -69,13 +69,13 @@ func names(all []announced) (names []route.Announced) {
 // sight returns what middlewares have announced, except under the keys in without.
 func (b *board) sight(ctx context.Context, without ...notice) (all sightings) {
 	all.own = b.own
-	for n, key := range b.keys {
-		if key == "" || slices.Contains(without, notice(n)) {
-			continue
-		}
-		var mu sync.Mutex // guards all.by[n]
-		each(b.servers, func(s *backend.Server) {
-			_ = s.Talk(ctx, func(l *link.Link) error {
+	var mu sync.Mutex // guards all
+	each(b.servers, func(s *backend.Server) {
+		for n, key := range b.keys {
+			if key == "" || slices.Contains(without, notice(n)) {
+				continue
+			}
+			answers := talk(ctx, s, func(l *link.Link) error {
 				value, _, err := l.Get(key)
 				if a, ok := b.read(value); err == nil && ok {
 					mu.Lock()
@@ -84,8 +84,11 @@ func (b *board) sight(ctx context.Context, without ...notice) (all sightings) {
 				}
 				return err
 			})
-		})
-	}
+			if !answers {
+				return
+			}
+		}
+	})
 	return all
 }
 
@@ -96,7 +99,7 @@ func (b *board) announce(ctx context.Context, phase route.Phase, lasts time.Dura
 	notices := courseRows[phase].announces
 	if len(notices) > 0 {
 		each(b.servers, func(s *backend.Server) {
-			_ = s.Talk(ctx, func(l *link.Link) (err error) {
+			talk(ctx, s, func(l *link.Link) (err error) {
 				for _, n := range notices {
 					err = errors.Join(err, l.Set(b.keys[n], b.value, lasts))
 				}
@@ -113,10 +116,23 @@ func (b *board) leave(ctx context.Context, phase, next route.Phase) {
 	for _, n := range courseRows[phase].announces {
 		if !slices.Contains(courseRows[next].announces, n) {
 			each(b.servers, func(s *backend.Server) {
-				_ = s.Talk(ctx, func(l *link.Link) error { return l.Delete(b.keys[n]) })
+				talk(ctx, s, func(l *link.Link) error { return l.Delete(b.keys[n]) })
 			})
 		}
 	}
+}
+
+// talk calls say with a link to s, and reports whether s answers. What changes waits for this, so that a server which
+// does not answer must soon be down, whether or not clients need it: then it is left out.
+func talk(ctx context.Context, s *backend.Server, say func(l *link.Link) error) (answers bool) {
+	err := s.Talk(ctx, say)
+	if _, unexpected := errors.AsType[link.Unexpected](err); err == nil || unexpected {
+		return true
+	}
+	if ctx.Err() == nil {
+		s.Failed(err)
+	}
+	return false
 }
 
 func (p *pool) each(do func(s *backend.Server)) { each(p.servers, do) }

@@ -300,7 +300,7 @@ func (m *Middleware) mark(t *poolState) backend.Mark {
 
 func (c *change) keepMarks(ctx context.Context, m *Middleware) {
 	mark := m.mark(c.of)
-	m.current.Load().of(c.of).each(func(s *backend.Server) { _ = s.Talk(ctx, mark.Keep) })
+	m.current.Load().of(c.of).each(func(s *backend.Server) { talk(ctx, s, mark.Keep) })
 }
 
 // heard acts on what others have announced:

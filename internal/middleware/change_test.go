@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/backend"
 	"mcmw/internal/discover"
 	"mcmw/internal/link"
 	"mcmw/internal/marker"
@@ -355,6 +356,24 @@ func TestTheMarkOfACleanServerLastsAsLongAsAMiddlewareIsInAPhase(t *testing.T) {
 		assert.Greater(t, left, 3600, phase)
 		m.EndPhase()
 	}
+}
+
+func TestAServerThatDoesNotAnswerIsDownDuringAChangeEvenIfNoClientNeedsIt(t *testing.T) {
+	memcacheds := mctest.StartNewMemcacheds(t, 3)
+	servers := mwtest.Servers(memcacheds...)
+	o := middleware.Options{
+		Listen: []string{"127.0.0.1:0"}, Servers: servers[:2:2], ChangeStep: time.Hour,
+		Writers: middleware.WritersSeveral, ServerOptions: backend.ServerOptions{ConnectTimeout: 100 * time.Millisecond},
+	}
+	m := mwtest.Start(t, o)
+	o.Servers = servers
+	require.NoError(t, m.Apply(context.Background(), o))
+	memcacheds[0].Freeze()
+	defer memcacheds[0].Thaw()
+	require.Eventually(t, func() bool {
+		m.AwaitsOthers()
+		return m.Stats().Snapshot().Servers[0].Health.State == "down"
+	}, mctest.Patience, mctest.Tick)
 }
 
 func TestAMiddlewareThatFlushesAServerWhenItJoinsAChangeIsAnnouncedThereAfterwards(t *testing.T) {
