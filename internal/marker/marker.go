@@ -230,12 +230,13 @@ func (l Looks) Newest() *Record {
 	return newest
 }
 
-// During returns l for a middleware that joins the change between the placements read and other, which other
-// middlewares have announced. They are in different phases, and their records of the change say the same: that keys are
-// read by read.
-func (l Looks) During(read, other Placement) Looks {
+// During returns l for a middleware that joins changes between some placements, which other middlewares have announced.
+// They are in different phases, and their records of the changes say the same: that keys are read by read.
+func (l Looks) During(read Placement, some []Placement) Looks {
 	newest, all := l.Newest(), Looks{}
-	of := func(p Placement) bool { return p.Equal(&read) || p.Equal(&other) }
+	of := func(p Placement) bool {
+		return slices.ContainsFunc(some, func(q Placement) bool { return p.Equal(&q) })
+	}
 	for name, look := range l {
 		if r := look.Record; r != nil && of(r.Placement) &&
 			!slices.ContainsFunc(r.Previous, func(p Placement) bool { return !of(p) }) {

@@ -63,7 +63,7 @@ func (m *Middleware) cleanGutters(r *rerouting) (cleaning []func()) {
 		for i, o := range c.pools {
 			if o.options.Options.Closed && o.options.Options.Gutter == p.name {
 				of, placements = append(of, i),
-					append(placements, o.of(placement{o.router, o.options.Options}, o.had), o.wantedRecord())
+					append(placements, marker.Placement{Share: o.had}, marker.Placement{Share: o.share})
 			}
 		}
 		if len(of) == 0 {

@@ -163,27 +163,32 @@ func (p *pool) joinServers(mark backend.Mark) {
 // judge judges the servers that were reached by their records. During a change other middlewares put the records of
 // different phases; a middleware that joins the change takes them for one. routed: it joins a change of routes.
 func (p *pool) judge(looks marker.Looks, routed bool) {
-	read, other := p.record(), marker.Placement{}
 	changes := p.change != nil && p.change.joined
-	joined := changes || routed && p.had != nil
-	switch {
-	case changes:
+	routed = routed && p.had != nil
+	read, other := p.record(), marker.Placement{} // by which keys are read, and the one that p's change is to or from
+	joined := []marker.Placement{read}
+	if changes {
 		_, to := p.change.ends()
-		other = p.of(to, p.share)
-	case joined && p.rerouting == route.DeleteNew:
-		other = p.of(placement{p.router, p.options.Options}, p.share)
-	case joined:
-		other = p.of(placement{p.router, p.options.Options}, p.had)
+		other = p.of(to, read.Share)
+		joined = append(joined, other)
+	}
+	if routed {
+		for _, placed := range joined {
+			for _, share := range []*route.Share{p.share, p.had} {
+				placed.Share = share
+				joined = append(joined, placed)
+			}
+		}
 	}
 	for _, s := range p.servers {
 		switch _, reached := looks[s.Name]; {
 		case !reached || s.Joins():
-		case !joined:
-			s.Judge(looks)
-		case read.Has(s.Name):
-			s.Judge(looks.During(read, other))
+		case read.Has(s.Name) && (changes || routed):
+			s.Judge(looks.During(read, joined))
+		case changes:
+			s.Judge(looks.During(other, joined))
 		default:
-			s.Judge(looks.During(other, read))
+			s.Judge(looks)
 		}
 	}
 }

@@ -226,7 +226,7 @@ func (r *rerouting) keepMarks(ctx context.Context, m *Middleware) {
 	for _, p := range m.current.Load().pools {
 		if p.had != nil && r.gains[p.name] {
 			mark := m.routesMark(p)
-			p.each(func(s *backend.Server) { _ = s.Talk(ctx, mark.Keep) })
+			p.each(func(s *backend.Server) { talk(ctx, s, mark.Keep) })
 		}
 	}
 }
@@ -256,9 +256,10 @@ func (m *Middleware) cleanRerouted(r *rerouting) (cleaning []func()) {
 	return cleaning
 }
 
-// routesMark returns the mark by which other middlewares know that a server of p, which gets keys, was cleaned.
+// routesMark returns the mark by which other middlewares know that a server of p, which gets keys, was cleaned. It does
+// not depend on the pool's servers, which may change meanwhile.
 func (m *Middleware) routesMark(p *pool) backend.Mark {
-	text := fingerprint(p.of(placement{p.router, p.options.Options}, p.had), p.wantedRecord())
+	text := fingerprint(marker.Placement{Share: p.had}, marker.Placement{Share: p.share})
 	return backend.Mark{Key: marker.CleanRoutesKey, Text: text, For: markSteps * m.options.ChangeStep}
 }
 
@@ -268,7 +269,7 @@ func (m *Middleware) unmarkLosers(r *rerouting) {
 	for _, p := range m.current.Load().pools {
 		if p.had != nil && !r.gains[p.name] {
 			p.each(func(s *backend.Server) {
-				_ = s.Talk(m.work, func(l *link.Link) error { return l.Delete(marker.CleanRoutesKey) })
+				talk(m.work, s, func(l *link.Link) error { return l.Delete(marker.CleanRoutesKey) })
 			})
 		}
 	}

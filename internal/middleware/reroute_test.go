@@ -265,6 +265,22 @@ func TestAServerHasTheMarksOfAllChangesForWhichItWasCleaned(t *testing.T) {
 	require.Equal(t, ofRoutes, mark(marker.CleanRoutesKey))
 }
 
+func TestAMiddlewareThatJoinsAChangeOfRoutesCleansNothingAgainWhileServersChangeToo(t *testing.T) {
+	o := severalPools(t, 1)
+	m := mwtest.Start(t, o)
+	o = routed(o, "a", "2-", "b", "4-", "b")
+	require.NoError(t, m.Apply(context.Background(), o))
+	require.True(t, m.EndPhase())
+	require.Equal(t, "read-new", m.Phase())
+	c := m.Dial(t)
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set 4-k 0 0 1\r\nx\r\n"))
+	o.Pools = slices.Clone(o.Pools)
+	o.Pools[1].Options.Replicas = 2
+	require.NoError(t, m.Apply(context.Background(), o))
+	mwtest.Start(t, o)
+	require.Equal(t, "VALUE 4-k 0 1\r\nx\r\nEND\r\n", c.MustDo(t, "get 4-k\r\n"))
+}
+
 func TestAnImpossibleChangeOfRoutesIsRefusedWithTheReason(t *testing.T) {
 	o := severalPools(t, 0)
 	o.Routes.Prefixes = append(o.Routes.Prefixes, route.Prefix{Prefix: "9-", Pool: "c"})
