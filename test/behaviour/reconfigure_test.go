@@ -100,7 +100,7 @@ func (r *reconfiguration) options(c *configuration) (o middleware.Options) {
 	pool := func(name string, p *configuredPool) middleware.PoolOptions {
 		of := middleware.PoolOptions{Ack: p.Ack, Writers: middleware.WritersSeveral, Timeout: o.Timeout}
 		of.Name, of.Options.Replicas, of.Options.Read, of.Rejoin = name, p.Replicas, p.Read, p.Rejoin
-		of.Holds, of.ConnectTimeout = p.Holds, time.Second
+		of.Holds, of.ConnectTimeout, of.FailureLimit = p.Holds, o.Timeout, 2
 		if of.Options.Gutter = p.Gutter; p.Gutter != "" {
 			of.Options.GutterTTL = 10
 		}
@@ -339,7 +339,7 @@ func TestHistoriesAreLegalWhileTheConfigurationChanges(t *testing.T) {
 	}
 	seed := mctest.Seed(t)
 	r := &reconfiguration{
-		rng: rand.New(rand.NewPCG(seed, 0)), step: 1500 * time.Millisecond,
+		rng: rand.New(rand.NewPCG(seed, 0)), step: 2 * time.Second,
 		servers: mctest.StartNewMemcacheds(t, 10), now: &configuration{
 			Pools: map[string]*configuredPool{
 				"main":  {Servers: []int{0, 1, 2, 3}},
