@@ -363,7 +363,8 @@ func TestAServerThatDoesNotAnswerIsDownDuringAChangeEvenIfNoClientNeedsIt(t *tes
 	servers := mwtest.Servers(memcacheds...)
 	o := middleware.Options{
 		Listen: []string{"127.0.0.1:0"}, Servers: servers[:2:2], ChangeStep: time.Hour,
-		Writers: middleware.WritersSeveral, ServerOptions: backend.ServerOptions{ConnectTimeout: 100 * time.Millisecond},
+		Writers:       middleware.WritersSeveral,
+		ServerOptions: backend.ServerOptions{ConnectTimeout: 100 * time.Millisecond},
 	}
 	m := mwtest.Start(t, o)
 	o.Servers = servers

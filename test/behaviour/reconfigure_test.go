@@ -331,8 +331,8 @@ func (r *reconfiguration) pause(most time.Duration) {
 }
 
 // A fleet gets configurations that change at random, at slightly different times, while servers and middlewares fail.
-// MCMW_KINDS names the kinds of mutations, separated by commas, MCMW_FAULTS=none leaves the faults out, and MCMW_SECONDS
-// is how long it takes: to find out what a failure needs.
+// To find out what a failure needs, MCMW_KINDS names the kinds of mutations, separated by commas, MCMW_FAULTS=none
+// leaves the faults out, and MCMW_SECONDS is how long it takes.
 func TestHistoriesAreLegalWhileTheConfigurationChanges(t *testing.T) {
 	if !mctest.Long() {
 		t.Skip("configurations must reach a fleet within a step, which a busy machine may miss: MCMW_LONG=1 selects it")

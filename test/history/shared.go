@@ -191,15 +191,21 @@ func (s *shared) compare(u *user, key string) map[string]bool {
 	return values
 }
 
-// broken adds 1 to n, if that isn't nil, and keeps the description as an example.
+// broken adds 1 to n, if that isn't nil, and keeps the description, with the time, as an example. Failures, which may be
+// legal, are at most half of the examples.
 func (s *shared) broken(n *uint64, format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n != nil {
 		*n++
 	}
-	if len(s.counts.Examples) < maxExamples {
-		s.counts.Examples = append(s.counts.Examples, fmt.Sprintf(format, args...))
+	room := maxExamples
+	if n == &s.counts.Failed || n == &s.counts.Gone || n == &s.counts.WithoutWinner {
+		room /= 2
+	}
+	if len(s.counts.Examples) < room {
+		s.counts.Examples = append(s.counts.Examples,
+			time.Now().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 	}
 }
 
