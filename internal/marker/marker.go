@@ -64,7 +64,8 @@ const (
 )
 
 // KeptKeys are those of what stays true when a server is flushed so that it holds nothing old: which changes are under
-// way, and for which it is clean. If it were gone until it is announced again, another middleware could go on meanwhile.
+// way, and for which it is clean. If an announcement were gone until it is made again, another middleware could go on
+// meanwhile.
 var KeptKeys = []string{
 	CleanKey, CleanRoutesKey, CleanGutterKey, CleanMigrationKey,
 	DeletingKey, CopyingKey, ReadingKey, RoutesDeletingKey, RoutesReadingKey,

@@ -191,8 +191,8 @@ func (s *shared) compare(u *user, key string) map[string]bool {
 	return values
 }
 
-// broken adds 1 to n, if that isn't nil, and keeps the description, with the time, as an example. Failures, which may be
-// legal, are at most half of the examples.
+// broken adds 1 to n, if that isn't nil, and keeps the description, with the time, as an example. Failures, which may
+// be legal, are at most half of the examples.
 func (s *shared) broken(n *uint64, format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
