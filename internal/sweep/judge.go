@@ -35,12 +35,12 @@ func SameVersion(copies []Copy) bool {
 // Case decides what to do about a key whose copies may disagree. It is pure, so that every order in which looks,
 // deletions and other clients' writes reach the servers can be explored. The zero value has seen no copies.
 type Case struct {
-	last []Copy // the copies in the last look, if they disagreed and nothing was deleted since
+	last []Copy // the copies in the last look, which disagreed
 }
 
 // Look gets the copies, in the order of the key's holders. It returns which of them are to be deleted, by the cas seen,
-// and whether to look again, after the deletions. No copy is deleted before two looks in a row have found the same
-// disagreement.
+// and whether to look again, after the deletions; if not, the case is closed. No copy is deleted before two looks in a
+// row have found the same disagreement.
 func (c *Case) Look(copies []Copy) (cut []int, again bool) {
 	first := slices.IndexFunc(copies, func(c Copy) bool { return c.Held })
 	for i, held := range copies {
@@ -50,12 +50,10 @@ func (c *Case) Look(copies []Copy) (cut []int, again bool) {
 	}
 	switch {
 	case len(cut) == 0:
-		c.last = nil
 		return nil, false
 	case !slices.Equal(copies, c.last):
 		c.last = slices.Clone(copies)
 		return nil, true
 	}
-	c.last = nil
 	return cut, true
 }

@@ -40,7 +40,6 @@ func (w *Sweep) count(item listed) {
 		t := &w.tallies[s]
 		if t.keys++; !item.copies[h].Held {
 			if t.lacks++; len(t.some) < lacksKept {
-				item.copies = slices.Clone(item.copies)
 				t.some = append(t.some, item)
 			}
 		}
