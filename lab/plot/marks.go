@@ -32,6 +32,8 @@ const (
 	Trace
 	// Dots draws points only.
 	Dots
+	// Bound draws a dotted line without points, as a Limit is drawn. A point without neighbours is a short line.
+	Bound
 )
 
 // Line is a series of points.
@@ -62,7 +64,7 @@ func (l Line) style() stroke {
 	t := seriesTone(l.Series)
 	return []stroke{
 		Measured: {t, 1.75, ""}, Computed: {t, 1.25, "5 4"}, Modelled: {t, 1.5, dashes[1+l.Series%(len(dashes)-1)]},
-		Trace: {t, 1, ""}, Dots: {t, 0, ""},
+		Trace: {t, 1, ""}, Dots: {t, 0, ""}, Bound: limitStyle,
 	}[l.Look]
 }
 
@@ -71,6 +73,11 @@ func (l Line) marked() bool { return l.Look == Measured || l.Look == Dots }
 func (l Line) draw(p pen) {
 	var piece []point
 	flush := func() {
+		if len(piece) == 1 && l.Look == Bound {
+			const half = 24 // px
+			at := piece[0]
+			piece = []point{{at.x - half, at.y}, {at.x + half, at.y}}
+		}
 		if len(piece) > 1 {
 			p.line(l.style(), piece...)
 		}

@@ -189,10 +189,6 @@ func (a *artist) law(panel Panel, f func(record.Run) (float64, bool)) (marks []p
 	return marks
 }
 
-// limitRoom is the ratio to the highest value up to which the bandwidth limit is drawn. A higher limit would press the
-// values to the bottom.
-const limitRoom = 2.5
-
 func (a *artist) throughput() []plot.Chart {
 	y := plot.Axis{Label: "throughput", Unit: plot.OpsPerSecond, FromZero: true}
 	return a.lines(y, a.client("throughput"), func(panel Panel) []plot.Mark {
@@ -211,50 +207,8 @@ func (a *artist) throughput() []plot.Chart {
 		if a.v.Command != "" {
 			return marks
 		}
-		name := "bandwidth"
-		for _, limit := range a.bandwidths(panel.Lines) {
-			if limit <= limitRoom*highest {
-				marks = append(marks, plot.Limit{Name: name, Y: limit})
-				name = ""
-			}
-		}
-		return marks
+		return append(marks, a.bandwidths(panel.Lines, limitRoom*highest)...)
 	})
-}
-
-// sameLimit is the ratio of two lines' bandwidth limits up to which they are drawn as one.
-const sameLimit = 1.05
-
-// bandwidths returns the bandwidth limits of lines: several if they differ, as with different numbers of servers.
-func (a *artist) bandwidths(lines []Line) (limits []float64) {
-	limit := func(points []frame.Point) (float64, bool) {
-		e := (frame.Point{Runs: frame.Frame{Points: points}.Runs(), Confidence: a.d.Confidence}).
-			Derive(a.d.bandwidthLimit)
-		return e.Mean, e.OK()
-	}
-	type group struct {
-		first  float64
-		points []frame.Point
-	}
-	var groups []group
-	for _, l := range lines {
-		of, known := limit(l.Points)
-		if !known {
-			continue
-		}
-		at := slices.IndexFunc(groups, func(g group) bool { return max(of/g.first, g.first/of) <= sameLimit })
-		if at < 0 {
-			at = len(groups)
-			groups = append(groups, group{first: of})
-		}
-		groups[at].points = append(groups[at].points, l.Points...)
-	}
-	for _, g := range groups {
-		if of, known := limit(g.points); known {
-			limits = append(limits, of)
-		}
-	}
-	return limits
 }
 
 func (a *artist) responseTime() []plot.Chart {

@@ -1,13 +1,16 @@
 package report
 
 import (
+	"math"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"mcmw/lab/frame"
+	"mcmw/lab/plot"
 	"mcmw/lab/record"
 )
 
@@ -66,21 +69,37 @@ func TestTheLoadOfSeveralHostsTakesMoreThanTheOnePathThatWasMeasured(t *testing.
 }
 
 func TestDifferentBandwidthLimitsAreDrawnSeparately(t *testing.T) {
-	line := func(bytesPerReply ...float64) (l Line) {
-		for _, bytes := range bytesPerReply {
-			l.Points = append(l.Points, frame.Point{Runs: []record.Run{{State: record.Complete, Results: []record.Value{
+	point := func(x string, bytes float64) frame.Point {
+		return frame.Point{Levels: map[string]string{"size": x}, Runs: []record.Run{{
+			State: record.Complete, Results: []record.Value{
 				{Source: "client", Metric: "requests", Value: 10},
 				{Source: "client", Metric: "bytes_read", Value: 10 * bytes},
-			}}}, Confidence: 0.95})
+			},
+		}}, Confidence: 0.95}
+	}
+	line := func(bytesPerReply ...float64) (l Line) {
+		for i, bytes := range bytesPerReply {
+			l.Points = append(l.Points, point(strconv.Itoa(i+1), bytes))
 		}
 		return l
 	}
-	a := &artist{d: &Data{
+	a := &artist{v: View{X: "size"}, d: &Data{
 		Confidence: 0.95,
 		Manifest:   record.Manifest{Path: []record.Value{{Source: "path", Metric: "bandwidth", Value: 1e6}}},
 	}}
-	require.Equal(t, []float64{1000, 250}, a.bandwidths([]Line{line(1000, 1000), line(4000), line(1000)}))
-	require.InDeltaSlice(t, []float64{(1000 + 1e6/1010) / 2}, a.bandwidths([]Line{line(1000), line(1010)}), 1e-6,
-		"nearly equal limits are one line")
-	require.Empty(t, a.bandwidths([]Line{{Points: []frame.Point{{Runs: []record.Run{{}}}}}}))
+	require.Equal(t, []plot.Mark{plot.Limit{Name: "bandwidth", Y: 1000}, plot.Limit{Y: 250}},
+		a.bandwidths([]Line{line(1000, 1000), line(4000, 4000), line(1000)}, 1000))
+	require.Equal(t, []plot.Mark{plot.Limit{Name: "bandwidth", Y: 250}},
+		a.bandwidths([]Line{line(1000, 1000), line(4000, 4000)}, 999), "a high limit is left out")
+	nearly := a.bandwidths([]Line{line(1000), line(1010)}, 1e6)
+	require.Len(t, nearly, 1, "nearly equal limits are one line")
+	require.InDelta(t, (1000+1e6/1010)/2, nearly[0].(plot.Limit).Y, 1e-6)
+	require.Empty(t, a.bandwidths([]Line{{Points: []frame.Point{{Runs: []record.Run{{}}}}}}, 1e6))
+
+	varies := a.bandwidths([]Line{line(1000, 2000, 4000), line(1000, 2000, 4000)}, 500)
+	require.Len(t, varies, 1)
+	bound := varies[0].(plot.Line)
+	require.Equal(t, plot.Bound, bound.Look)
+	require.True(t, math.IsNaN(bound.Points[0].Y), "a high limit is left out")
+	require.Equal(t, []plot.Point{plot.At(2, 500), plot.At(3, 250)}, bound.Points[1:])
 }
