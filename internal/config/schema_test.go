@@ -86,9 +86,15 @@ func TestTheRangeOfAnOptionIsWhatItAccepts(t *testing.T) {
 	}
 }
 
-// asInYAML returns text as a YAML decoder does.
+func TestAModeIsATextInFilesWhoseNumbersMayBeOctal(t *testing.T) {
+	schema := Find("unix-mask").Schema()
+	require.True(t, allows(schema, "0770"))
+	require.False(t, allows(schema, 0o770), "Helm would pass on 504")
+}
+
+// asInYAML returns text as a YAML decoder does. A number with a leading zero is in quotes, because decoders differ.
 func asInYAML(text string) any {
-	if n, err := strconv.Atoi(text); err == nil {
+	if n, err := strconv.Atoi(text); err == nil && strconv.Itoa(n) == text {
 		return n
 	}
 	return text
