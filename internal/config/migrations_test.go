@@ -136,6 +136,8 @@ func TestInvalidMigrationsAreRefusedWithTheirLine(t *testing.T) {
 			times: `mcmw.yaml:9: migrations: the mapping has within, which belongs to copy: missed`,
 		"{from: old, to: new, copy: missed, within: 2, " +
 			times: `mcmw.yaml:9: migrations: within is 2; accepted: from 0 to less than 1`,
+		"{from: old, to: new, copy: missed, within: nan, " +
+			times: `mcmw.yaml:9: migrations: within is NaN; accepted: from 0 to less than 1`,
 		"{from: old, to: new, copy: missed, within: x, " +
 			times: `mcmw.yaml:9: migrations: the mapping has the within "x", which is not a number`,
 		"{from: old, to: old, copy: missed, " +

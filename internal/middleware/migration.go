@@ -221,7 +221,7 @@ func (o *Options) checkMigrations() error {
 		case step == 0:
 			return refuse("change-step is 0; accepted: more than the time between the first and the last mcmw that " +
 				"enters a phase")
-		case g.WarmsUp && (g.Within < 0 || g.Within >= 1):
+		case g.WarmsUp && !(g.Within >= 0 && g.Within < 1): // nor NaN
 			return refuse("within is %v; accepted: from 0 to less than 1", g.Within)
 		case g.goesBack() && (!g.WarmsUp || !g.End.IsZero()):
 			return refuse("back is %s; accepted: only in a warm-up (copy: missed) without an end", moment(g.Back))
