@@ -129,12 +129,16 @@ func envSettings(environ []string) []setting {
 	return settings
 }
 
-// envWarnings reports variables that look like a misspelt option. It ignores other variables that start with MCMW_:
-// Kubernetes sets variables such as MCMW_SERVICE_HOST in every container if there is a service called mcmw.
+// envWarnings reports variables that name an option of the file, or look like a misspelt option. It ignores other
+// variables that start with MCMW_: Kubernetes sets variables such as MCMW_SERVICE_HOST in every container if there is a
+// service called mcmw.
 func envWarnings(environ []string) []string {
 	var names, warnings []string
+	inFile := make(map[string]string) // variable -> option
 	for _, o := range Options {
-		if !o.InFileOnly() {
+		if o.InFileOnly() {
+			inFile[o.Env()] = o.Name
+		} else {
 			names = append(names, strings.TrimPrefix(o.Env(), envPrefix))
 		}
 	}
@@ -144,7 +148,10 @@ func envWarnings(environ []string) []string {
 		if !ok {
 			continue
 		}
-		if near := userinput.Nearest(short, names); near != "" && near != short {
+		if option := inFile[name]; option != "" {
+			warnings = append(warnings,
+				fmt.Sprintf("environment variable %s is ignored, because %s is accepted only in the file", name, option))
+		} else if near := userinput.Nearest(short, names); near != "" && near != short {
 			warnings = append(warnings, fmt.Sprintf("environment variable %s is not an option; did you mean %s?", name,
 				envPrefix+near))
 		}
