@@ -35,10 +35,11 @@ func parseUnix(text string) error {
 	return nil
 }
 
-// splitAddress splits "host", "host:port", "[v6]:port" or a bare IPv6 address. The port is "" if text has none.
+// splitAddress splits "host", "host:port", "[v6]:port" or a bare IPv6 address. Hosts that differ only in how they are
+// spelt are returned as the same text. The port is "" if text has none.
 func splitAddress(text string) (host, port string, err error) {
 	if ip, ipErr := netip.ParseAddr(text); ipErr == nil {
-		return ip.String(), "", nil
+		return ip.Unmap().String(), "", nil
 	}
 	switch strings.Count(text, ":") {
 	case 0:
@@ -53,10 +54,11 @@ func splitAddress(text string) (host, port string, err error) {
 		if !strings.HasPrefix(text, "[") || !closed {
 			return "", "", errors.New("has more than one colon; an IPv6 address with a port is written [address]:port")
 		}
-		if _, ipErr := netip.ParseAddr(inner); ipErr != nil {
+		ip, ipErr := netip.ParseAddr(inner)
+		if ipErr != nil {
 			return "", "", fmt.Errorf("has %q in brackets, which is not an IPv6 address", inner)
 		}
-		host = inner
+		host = ip.Unmap().String()
 		if rest != "" {
 			if !strings.HasPrefix(rest, ":") || rest == ":" {
 				return "", "", errors.New("has no :port after the bracket")
@@ -65,7 +67,7 @@ func splitAddress(text string) (host, port string, err error) {
 		}
 		return host, port, nil
 	}
-	return host, port, checkHost(host)
+	return strings.ToLower(host), port, checkHost(host)
 }
 
 // checkHost refuses a text that is neither a host name nor an IPv4 address. It accepts "", which the caller has to
@@ -81,9 +83,9 @@ func checkHost(host string) error {
 	return nil
 }
 
-// checkPort refuses a text that is not a port number, or one below least.
+// checkPort refuses a text that is not a port number in its shortest form, or one below least.
 func checkPort(text string, least int) error {
-	if port, err := strconv.Atoi(text); err != nil || port < least || port > 65535 {
+	if port, err := strconv.Atoi(text); err != nil || port < least || port > 65535 || strconv.Itoa(port) != text {
 		return fmt.Errorf("has the port %q; a port is a number from %d to 65535", text, least)
 	}
 	return nil

@@ -381,6 +381,20 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 			[]string{"-m", "a", "--hash", "md5"},
 			`flag --hash: "md5" needs a ketama ring, and ring is "rendezvous"; accepted: default, or one of the rings twemproxy, libmemcached`,
 		},
+		{
+			[]string{"-m", "[0:0::1]:11211", "b=::1"},
+			`flag -m, --servers: "[0:0::1]:11211" and "b" both have the address [::1]:11211; accepted: distinct addresses`,
+		},
+		{
+			[]string{"-m", "::ffff:10.0.0.1", "10.0.0.1"},
+			`flag -m, --servers: "::ffff:10.0.0.1" and "10.0.0.1" both have the address 10.0.0.1:11211; accepted: `,
+		},
+		{
+			[]string{"-m", "Cache", "cache"},
+			`flag -m, --servers: "Cache" and "cache" both have the address cache:11211; accepted: distinct addresses`,
+		},
+		{[]string{"-m", "a:011211", "a"}, `flag -m, --servers: "a:011211" has the port "011211"; a port is a number from 1`},
+		{[]string{"-m", "a", "-l", "[0::1]:11311,::1"}, `flag -l, --listen: "[::1]:11311" is given twice`},
 		{[]string{"-m", "dns+a,dns+a*2"}, `flag -m, --servers: "dns+a:11211" is given twice`},
 		{
 			[]string{"-m", "a", "dns+b", "a*2"},
