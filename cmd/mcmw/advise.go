@@ -23,7 +23,7 @@ func newAdviseCommand() *cobra.Command {
 			"last 10 s. If it runs with --prefixes, say which prefixes of keys use the cache badly. URL is the " +
 			"middleware's\nadmin address. docs/observability.md explains the computation.",
 		Example: "  mcmw advise http://127.0.0.1:9150\n  mcmw advise 127.0.0.1:9150 -o json",
-		Args:    cobra.ExactArgs(1),
+		Args:    adminAddress,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			answer, err := admin.Fetch(cmd.Context(), args[0], admin.NoPoints)
 			if err != nil {

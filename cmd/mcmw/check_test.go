@@ -108,11 +108,9 @@ func TestConfigCheckAgainstSaysWhyItCannotAsk(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcmw.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("servers: [a]\n"), 0o600))
 	for args, says := range map[string]string{
-		"--config " + file + " --against 127.0.0.1:" + port:           "started without a configuration file",
-		"--against 127.0.0.1:" + port:                                 "accepted with it: --config FILE",
-		"--depth 3 --config " + file + " --against 127.0.0.1:" + port: "accepted with it: --config FILE",
-		"--config " + file + " --against 127.0.0.1:1":                 "connection refused",
-		"--config " + file + ".away --against 127.0.0.1:" + port:      "no such file",
+		"--config " + file + " --against 127.0.0.1:" + port:      "started without a configuration file",
+		"--config " + file + " --against 127.0.0.1:1":            "connection refused",
+		"--config " + file + ".away --against 127.0.0.1:" + port: "no such file",
 		"--config " + file + " --against http://127.0.0.1:" + port +
 			"/x": "does not answer as mcmw's admin server does",
 	} {
@@ -131,6 +129,14 @@ func TestConfigCheckAgainstSaysWhyItCannotAsk(t *testing.T) {
 			require.NoError(t, response.Body.Close())
 			require.Equal(t, http.StatusForbidden, response.StatusCode)
 		}
+	}
+}
+
+func TestConfigCheckAgainstTakesAFileAndNothingElse(t *testing.T) {
+	for _, args := range []string{"--against 127.0.0.1:1", "--depth 3 --config mcmw.yaml --against 127.0.0.1:1"} {
+		code, _, stderr := execute(t, append([]string{"config", "check"}, strings.Fields(args)...)...)
+		require.Equal(t, exitUsage, code, args)
+		require.Contains(t, stderr, "accepted with it: --config FILE", args)
 	}
 }
 

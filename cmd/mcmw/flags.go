@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mcmw/internal/admin"
 	"mcmw/internal/config"
 )
 
@@ -41,6 +42,17 @@ func oneOf(command *cobra.Command, value *string, name, short, help string, word
 		panic(err) // the flag is not defined: a bug in this function
 	}
 }
+
+// oneAddress accepts one argument for which check returns no error.
+func oneAddress(check func(address string) error) cobra.PositionalArgs {
+	return cobra.MatchAll(cobra.ExactArgs(1), func(_ *cobra.Command, args []string) error { return check(args[0]) })
+}
+
+// adminAddress accepts one argument, the address of an admin server.
+var adminAddress = oneAddress(func(address string) error {
+	_, err := admin.BaseURL(address)
+	return err
+})
 
 // checked is the value of a flag that is checked when it is set. It implements pflag.Value.
 type checked[T any] struct {

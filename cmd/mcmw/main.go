@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,8 +56,12 @@ func die(s os.Signal) {
 // the command finishes in an orderly way.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRootCommand()
-	accepted := false // whether flags and arguments are valid: later errors are not about the command line
-	root.PersistentPreRun = func(*cobra.Command, []string) { accepted = true }
+	accepted := false                                                   // whether flags and arguments are valid: later errors are not about the command line
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { // cobra checks these only after it
+		err := cmp.Or(c.ValidateRequiredFlags(), c.ValidateFlagGroups())
+		accepted = err == nil
+		return err
+	}
 	root.SetArgs(config.JoinToggles(args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)

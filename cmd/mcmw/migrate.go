@@ -25,7 +25,7 @@ func newMigrateCommand() *cobra.Command {
 			"will take, and what to do next. URL is the middleware's admin address. The exit code is 1 if a " +
 			"migration needs attention.",
 		Example: "  mcmw migrate status http://127.0.0.1:9150\n  mcmw migrate status 127.0.0.1:9150 --json",
-		Args:    cobra.ExactArgs(1),
+		Args:    adminAddress,
 	}
 	asJSON := status.Flags().Bool("json", false, "print JSON")
 	status.RunE = func(cmd *cobra.Command, args []string) error {

@@ -46,14 +46,15 @@ func newPingCommand() *cobra.Command {
 			"was the expected one.\n" +
 			"Use it to test an installation.",
 		Example: "  mcmw ping 127.0.0.1:11311\n  mcmw ping cache:11311 --for 30s --tls-ca ca.crt --auth-file user",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneAddress(checkAddress),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.tls = o.tls || o.files != secret.ClientFiles{}
 			return ping(cmd.Context(), args[0], o, cmd.OutOrStdout())
 		},
 	}
 	flags := command.Flags()
-	flags.DurationVar(&o.patience, "for", 0, "retry until it works, for at most this long")
+	flags.Var(&checked[time.Duration]{&o.patience, parseSpan, "duration"}, "for",
+		"retry until it works, for at most this long")
 	flags.BoolVar(&o.tls, "tls", false, "use TLS")
 	flags.StringVar(&o.files.CA, "tls-ca", "",
 		"`file` with the trusted certificate authorities (default: those of the system)")
@@ -66,13 +67,18 @@ func newPingCommand() *cobra.Command {
 	return command
 }
 
-// ping repeats the exchange until it succeeds or o.patience has passed, and writes the result to w.
-func ping(ctx context.Context, address string, o pingOptions, w io.Writer) error {
+// checkAddress refuses what is no address of a memcached.
+func checkAddress(address string) error {
 	if network, host := backend.Network(address); network == "tcp" {
 		if _, _, err := net.SplitHostPort(host); err != nil {
 			return fmt.Errorf("%q is not an address; expected host:port or unix:/path", address)
 		}
 	}
+	return nil
+}
+
+// ping repeats the exchange until it succeeds or o.patience has passed, and writes the result to w.
+func ping(ctx context.Context, address string, o pingOptions, w io.Writer) error {
 	var access backend.Access
 	var err error
 	if o.tls {

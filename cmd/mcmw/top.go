@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mcmw/internal/admin"
 	"mcmw/internal/terminal"
 )
 
@@ -19,17 +18,14 @@ func newTopCommand() *cobra.Command {
 			"second. URL is the\n" +
 			"middleware's admin address. Press q or Ctrl-C to end. Without a terminal, one line per second is printed.",
 		Example: "  mcmw top http://127.0.0.1:9150\n  mcmw top 127.0.0.1:9150 --count 10 | tee log",
-		Args:    cobra.ExactArgs(1),
+		Args:    adminAddress,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			base, err := admin.BaseURL(args[0])
-			if err != nil {
-				return err
-			}
-			top := terminal.NewTop(base, count, shown)
+			top := terminal.NewTop(args[0], count, shown)
 			return top.Run(cmd.Context(), os.Stdin, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	command.Flags().IntVarP(&count, "count", "n", 0, "`number` of seconds to show; 0: until interrupted")
+	command.Flags().VarP(&checked[int]{&count, between(0, 1e9), "number"}, "count", "n",
+		"`number` of seconds to show; 0: until interrupted")
 	command.Flags().BoolVar(&shown.Keys, "keys", false,
 		"show the keys that are requested most, as hashes unless the middleware runs with --log-keys")
 	command.Flags().BoolVar(&shown.Prefixes, "prefixes", false,

@@ -25,7 +25,7 @@ func TestWithoutATerminalTopWritesALineEverySecond(t *testing.T) {
 func TestTopRefusesAnInvalidAddress(t *testing.T) {
 	for _, address := range []string{"http://", "ftp://127.0.0.1", "http://[::1", "http:// "} {
 		code, _, stderr := execute(t, "top", address)
-		require.Equal(t, exitFailed, code, address)
+		require.Equal(t, exitUsage, code, address)
 		require.Contains(t, stderr, "want host:port, or a URL")
 	}
 }

@@ -45,7 +45,9 @@ func newVerifyCommand() *cobra.Command {
 			"  mcmw verify-replicas --servers cache1,cache2,cache3 --replicas 2 --values --sweep-rate 100000",
 	}
 	values := command.Flags().Bool("values", false, "compare the values of all keys, even if their versions are equal")
-	most := command.Flags().Int("list", 20, "maximum `number` of differing keys to list")
+	most := 20
+	command.Flags().Var(&checked[int]{&most, between(0, 1e9), "number"}, "list",
+		"maximum `number` of differing keys to list")
 	flags := addOptions(command)
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		flags.SetArguments(args)
@@ -57,7 +59,7 @@ func newVerifyCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		v := &verification{out: cmd.OutOrStdout(), progress: cmd.ErrOrStderr(), most: *most, keys: c.LogKeys}
+		v := &verification{out: cmd.OutOrStdout(), progress: cmd.ErrOrStderr(), most: most, keys: c.LogKeys}
 		return v.run(cmd.Context(), c.With(servers), *values)
 	}
 	return command

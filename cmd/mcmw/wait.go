@@ -30,22 +30,20 @@ func newWaitCommand() *cobra.Command {
 			"The exit code is 1 if that takes longer than --for.",
 		Example: "  systemctl restart memcached@1 && mcmw wait --refilled --for 10m --config mcmw.yaml",
 	}
-	refilled := command.Flags().Bool("refilled", false, "wait for servers to be refilled")
-	patience := command.Flags().Duration("for", time.Hour, "wait for at most this long")
+	command.Flags().Bool("refilled", false, "wait for servers to be refilled")
+	patience := time.Hour
+	command.Flags().Var(&checked[time.Duration]{&patience, parseSpan, "duration"}, "for", "wait for at most this long")
 	flags := addOptions(command)
+	if err := command.MarkFlagRequired("refilled"); err != nil {
+		panic(err) // the flag is not defined: a bug in this function
+	}
 	command.RunE = func(cmd *cobra.Command, args []string) error {
-		if !*refilled {
-			return errors.New("nothing to wait for; accepted: --refilled")
-		}
-		if *patience <= 0 {
-			return fmt.Errorf("--for %v; accepted: more than 0s", *patience)
-		}
 		flags.SetArguments(args)
 		c, err := config.Load(config.Sources{Flags: flags, Env: os.Environ()})
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), *patience)
+		ctx, cancel := context.WithTimeout(cmd.Context(), patience)
 		defer cancel()
 		return waitRefilled(ctx, c, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}

@@ -42,14 +42,6 @@ func TestWaitRefilledWaitsForEveryServer(t *testing.T) {
 	code, _, stderr = execute(t, "wait", "--refilled", "--for", "1s", "--servers", list)
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, stderr, "not refilled in time: "+servers[0].Addr())
-
-	code, _, stderr = execute(t, "wait", "--servers", list)
-	require.NotEqual(t, exitOK, code)
-	require.Contains(t, stderr, "accepted: --refilled")
-
-	code, _, stderr = execute(t, "wait", "--refilled", "--for=-1s", "--servers", list)
-	require.Equal(t, exitFailed, code)
-	require.Equal(t, "mcmw: --for -1s; accepted: more than 0s\n", stderr)
 }
 
 // lateContext is a context whose end a connection notices before the context does.
