@@ -56,8 +56,9 @@ func die(s os.Signal) {
 // the command finishes in an orderly way.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRootCommand()
-	accepted := false                                                   // whether flags and arguments are valid: later errors are not about the command line
-	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { // cobra checks these only after it
+	accepted := false // whether flags and arguments are valid: later errors are not about the command line
+	// cobra calls this before it makes these checks itself
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		err := cmp.Or(c.ValidateRequiredFlags(), c.ValidateFlagGroups())
 		accepted = err == nil
 		return err

@@ -52,6 +52,8 @@ func newServeCommand() *cobra.Command {
 		hangup := make(chan os.Signal, 1)
 		signal.Notify(hangup, syscall.SIGHUP)
 		defer signal.Stop(hangup)
+		signal.Ignore(syscall.SIGPIPE) // clients are served on when nobody reads the log any more
+		defer signal.Reset(syscall.SIGPIPE)
 		k, err := control.New(control.Options{
 			Load: load, Hangup: hangup, InForce: middleware.InForce, Version: build.Version,
 			NewLog: func(c *config.Config) (*slog.Logger, *slog.LevelVar) { return newLogger(cmd.ErrOrStderr(), c) },

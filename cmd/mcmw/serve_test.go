@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"io"
 	"io/fs"
@@ -254,6 +255,25 @@ func TestASignalDrains(t *testing.T) {
 			require.Equal(t, 1, awaitEntry(t, p.stderr, "stopped").Requests)
 		})
 	}
+}
+
+func TestServeGoesOnWhenNobodyReadsItsLogAnyMore(t *testing.T) {
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	p := prepareProcess("serve", "-p", "0", "-m", mctest.StartMemcached(t).Addr(), "--admin", "off")
+	p.Cmd.Stderr = write
+	require.NoError(t, p.Start())
+	require.NoError(t, write.Close())
+	p.await(t)
+	for lines := bufio.NewScanner(read); ; {
+		require.True(t, lines.Scan())
+		if strings.Contains(lines.Text(), `"msg":"ready"`) {
+			break
+		}
+	}
+	require.NoError(t, read.Close())
+	require.NoError(t, p.Process.Signal(syscall.SIGTERM)) // from here on each line of the log is refused
+	require.NoError(t, p.exit(t), "not ended by SIGPIPE")
 }
 
 func TestASecondSignalExitsAtOnce(t *testing.T) {
