@@ -190,7 +190,8 @@ func (f *Follower) flush(due time.Time) {
 	if !f.copies() {
 		return
 	}
-	f.each(func(l *Ledger) { l.Flush(due) })
+	now := time.Now()
+	f.each(func(l *Ledger) { l.Flush(due, now) })
 }
 
 // Doubt says that any write since a time may be missing.

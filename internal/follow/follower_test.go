@@ -68,7 +68,7 @@ func TestAServerThatGetsKeysIsOwedWhatTheirHoldersAre(t *testing.T) {
 			}
 			due, since := time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
 			b := f.targets[1].ledger
-			b.Flush(due)
+			b.Flush(due, time.Now())
 			b.Doubt(since, time.Now())
 			router := placed(t, after...)
 			f.Place(router, backend.Options{})

@@ -135,10 +135,14 @@ func (l *Ledger) oldest(now time.Time) time.Time {
 	return now
 }
 
-// Flush owes a flush of the whole server at due.
-func (l *Ledger) Flush(due time.Time) {
+// Flush owes a flush of the whole server at due, in place of the one that is owed. If that one was due, and this one is
+// not yet, the server is in doubt.
+func (l *Ledger) Flush(due, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.flush.number > 0 && !l.flush.due.After(now) && due.After(now) {
+		l.doubtSince(l.flush.due, now)
+	}
 	l.writes++
 	l.flush = flush{l.writes, due}
 	l.awake()
@@ -255,7 +259,7 @@ func (l *Ledger) Hand(to *Ledger, now time.Time, holds func(key []byte) bool) {
 	flush, doubt := l.flush, l.doubt.since
 	l.mu.Unlock()
 	if flush.number > 0 {
-		to.Flush(flush.due)
+		to.Flush(flush.due, now)
 	}
 	if !doubt.IsZero() {
 		to.Doubt(doubt, now)

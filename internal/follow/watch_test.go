@@ -72,3 +72,17 @@ func TestDebtsAreDroppedForLackOfMemoryAndDoubtedSinceTheOldest(t *testing.T) {
 	s = l.State(epoch)
 	assert.True(t, s.Clear())
 }
+
+func TestAFlushThatIsDueIsNotForgottenForALaterOne(t *testing.T) {
+	l := NewLedger(1 << 20)
+	l.Flush(epoch, epoch)
+	l.Flush(epoch.Add(time.Second), epoch.Add(time.Second))
+	assert.Zero(t, l.Doubted(), "the second has the effect of both")
+	now := epoch.Add(2 * time.Second)
+	l.Flush(now.Add(time.Hour), now)
+	s := l.State(now)
+	assert.Equal(t, epoch.Add(time.Second), s.Doubt, "the server may hold for an hour what the pool does not hold")
+	_, f, wait := l.Take(10, false, now)
+	assert.False(t, f.Any())
+	assert.Equal(t, time.Hour, wait)
+}
