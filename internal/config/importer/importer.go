@@ -33,6 +33,7 @@ type Options struct {
 // mistake, with the file, the line, what is wrong and what is accepted.
 func Import(name string, content []byte, o Options) ([]byte, error) {
 	d := &draft{file: name, leaveOut: o.LeaveOut}
+	content = bytes.TrimPrefix(content, []byte("\ufeff")) // a byte order mark
 	if isJSON(content) {
 		root, err := parseJSON(content)
 		if err != nil {

@@ -34,6 +34,14 @@ func withRoute(route string) string {
 const head = "# m.json (mcrouter), by mcmw config import.\n# mcrouter's port is a flag; in mcmw set listen-port, and " +
 	"listen for the address.\n"
 
+func TestAByteOrderMarkDoesNotHideThatAFileIsOfMcrouter(t *testing.T) {
+	for _, mark := range []string{"", "\ufeff"} {
+		result, err := Import("m.json", []byte(mark+withRoute(`"PoolRoute|A"`)), Options{})
+		require.NoError(t, err)
+		require.Contains(t, string(result), "servers: # pool A")
+	}
+}
+
 func TestARouteOfMcrouterBecomesAFileWithTheReasonOfEachValue(t *testing.T) {
 	requireImported(t, "m.json", mcrouterFile, Options{},
 		head+`# No option is needed for region (line 6): mcmw shows servers by their addresses.
