@@ -44,6 +44,9 @@ func splitAddress(text string) (host, port string, err error) {
 	switch strings.Count(text, ":") {
 	case 0:
 		host = text
+		if _, err := strconv.Atoi(text); err == nil {
+			return "", "", errors.New("is a number, and not a host")
+		}
 	case 1:
 		host, port, _ = strings.Cut(text, ":")
 		if port == "" {

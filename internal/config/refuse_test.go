@@ -42,6 +42,8 @@ var badValues = []struct {
 		`" has a path of 108 bytes; a unix socket's path has at most 107; accepted: `},
 	{"listen", "a,,b", `the value is empty; accepted: host, `},
 	{"listen", "a,a", `"a" is given twice; accepted: host, `},
+	{"listen", "11311", `"11311" is a number, and not a host; accepted: host, `},
+	{"servers", "x=11211", `"x=11211" is a number, and not a host; accepted: `},
 	{"listen-port", "-1", `"-1" is too small; accepted: 0 to 65535`},
 	{"listen-port", "65536", `"65536" is too large; accepted: 0 to 65535`},
 	{"listen-port", "http", `"http" is not a whole number; accepted: 0 to 65535`},
