@@ -60,6 +60,9 @@ func newVerifyCommand() *cobra.Command {
 			return err
 		}
 		v := &verification{out: cmd.OutOrStdout(), progress: cmd.ErrOrStderr(), most: most, keys: c.LogKeys}
+		if terminal.Is(v.progress) {
+			v.screen = terminal.NewScreen(v.progress)
+		}
 		return v.run(cmd.Context(), c.With(servers), *values)
 	}
 	return command
@@ -87,12 +90,12 @@ func lookUp(ctx context.Context, c *config.Config) ([]route.Server, error) {
 type verification struct {
 	out      io.Writer // the result
 	progress io.Writer
-	most     int  // the maximum number of keys to list
-	keys     bool // list keys by name
+	screen   *terminal.Screen // of progress; nil: that is no terminal
+	most     int              // the maximum number of keys to list
+	keys     bool             // list keys by name
 
 	listed int
 	shown  time.Time // when progress was last shown
-	line   bool      // a line of progress is on the terminal
 }
 
 func (v *verification) run(ctx context.Context, o middleware.Options, values bool) error {
@@ -151,8 +154,8 @@ func (v *verification) found(d sweep.Difference) error {
 // report shows the progress of the comparison: on a terminal in one line that is updated, otherwise as a line from time
 // to time.
 func (v *verification) report(p sweep.Progress) {
-	pause, onTerminal := verifyReport, terminal.Is(v.progress)
-	if onTerminal {
+	pause := verifyReport
+	if v.screen != nil {
 		pause = verifyRefresh
 	}
 	if time.Since(v.shown) < pause {
@@ -165,18 +168,16 @@ func (v *verification) report(p sweep.Progress) {
 	}
 	line := fmt.Sprintf("%s (%d of %d)%s: %d copies compared, %s differing", p.Server, p.Number, p.Of, part, p.Keys,
 		count(p.Differ, "key"))
-	if !onTerminal {
+	if v.screen == nil {
 		fmt.Fprintln(v.progress, line)
 		return
 	}
-	fmt.Fprintf(v.progress, "\r\x1b[K%s", line)
-	v.line = true
+	v.screen.Show([]string{line})
 }
 
 // clear removes the line of progress from the terminal.
 func (v *verification) clear() {
-	if v.line {
-		fmt.Fprint(v.progress, "\r\x1b[K")
-		v.line = false
+	if v.screen != nil {
+		v.screen.Show(nil)
 	}
 }

@@ -2,14 +2,18 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"mcmw/internal/mctest"
+	"mcmw/internal/sweep"
+	"mcmw/internal/terminal"
 )
 
 func TestVerifyReplicasSaysWhetherTheyAgree(t *testing.T) {
@@ -85,4 +89,17 @@ func TestVerifyReplicasCountsTheServersOfAllPools(t *testing.T) {
 	code, stdout, stderr := execute(t, "verify-replicas", "--config", file)
 	require.Equal(t, exitOK, code, stderr)
 	require.Regexp(t, `^all replicas agree: 0 copies on 5 servers, compared in .*s\n$`, stdout)
+}
+
+func TestTheProgressOfAComparisonFitsANarrowTerminal(t *testing.T) {
+	person, program := openTerminal(t)
+	require.NoError(t, unix.IoctlSetWinsize(int(person.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 40}))
+	v := &verification{out: io.Discard, progress: program, screen: terminal.NewScreen(program)}
+	v.report(sweep.Progress{Server: "cache1", Number: 1, Of: 3, Items: 10, Listed: 5, Keys: 123_456_789})
+	v.clear()
+	shown := make([]byte, 4096)
+	n, err := person.Read(shown)
+	require.NoError(t, err)
+	require.Contains(t, string(shown[:n]), "cache1 (1 of 3), 50 %: 123456789")
+	require.NotContains(t, string(shown[:n]), "keys differing", "a line that wraps cannot be removed")
 }
