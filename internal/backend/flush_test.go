@@ -8,47 +8,55 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/link"
 	"mcmw/internal/mctest"
 )
 
-// In the second in which a delayed flush_all takes effect memcached forgets what it is told to store.
-func TestAServerStoresAgainAtOnceWhenADelayedFlushHasTakenEffect(t *testing.T) {
+// withBothMemcacheds runs a test on the memcached of Debian 12 and on a newer one, with a client and a link of its own.
+func withBothMemcacheds(t *testing.T, test func(t *testing.T, c *mctest.Client, l *link.Link)) {
+	t.Helper()
 	for name, start := range map[string]func(testing.TB, ...string) *mctest.Server{
 		"memcached of Debian 12": mctest.StartMemcached, "newer": mctest.StartNewMemcached,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := start(t)
-			c := mctest.MustDial(t, server.Addr())
 			l, err := newServer(server.Addr(),
 				backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}}).
 				Link(t.Context())
 			require.NoError(t, err)
 			defer l.Close()
-			stores := func() bool {
-				require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\nv\r\n"))
-				return c.MustDo(t, "get k\r\n") != "END\r\n"
-			}
-			require.True(t, stores())
-			require.Equal(t, "OK\r\n", c.MustDo(t, "flush_all 1000\r\n"))
-			_, err = backend.EndFlush(l)
-			require.NoError(t, err)
-			require.NotEqual(t, "END\r\n", c.MustDo(t, "get k\r\n"), "that flush is not due")
-			var asked time.Time
-			require.Eventually(t, func() bool {
-				if time.Since(asked) > 4*time.Second { // at first, or a busy machine has missed that second
-					asked = time.Now()
-					require.Equal(t, "OK\r\n", c.MustDo(t, "flush_all 2\r\n"))
-				}
-				if stores() {
-					return false
-				}
-				kept, err := backend.EndFlush(l)
-				require.NoError(t, err)
-				return kept == 0 && stores()
-			}, mctest.Patience, mctest.Tick)
+			test(t, mctest.MustDial(t, server.Addr()), l)
 		})
 	}
+}
+
+// In the second in which a delayed flush_all takes effect memcached forgets what it is told to store.
+func TestAServerStoresAgainAtOnceWhenADelayedFlushHasTakenEffect(t *testing.T) {
+	withBothMemcacheds(t, func(t *testing.T, c *mctest.Client, l *link.Link) {
+		stores := func() bool {
+			require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\nv\r\n"))
+			return c.MustDo(t, "get k\r\n") != "END\r\n"
+		}
+		require.True(t, stores())
+		require.Equal(t, "OK\r\n", c.MustDo(t, "flush_all 1000\r\n"))
+		_, err := backend.EndFlush(l)
+		require.NoError(t, err)
+		require.NotEqual(t, "END\r\n", c.MustDo(t, "get k\r\n"), "that flush is not due")
+		var asked time.Time
+		require.Eventually(t, func() bool {
+			if time.Since(asked) > 4*time.Second { // at first, or a busy machine has missed that second
+				asked = time.Now()
+				require.Equal(t, "OK\r\n", c.MustDo(t, "flush_all 2\r\n"))
+			}
+			if stores() {
+				return false
+			}
+			kept, err := backend.EndFlush(l)
+			require.NoError(t, err)
+			return kept == 0 && stores()
+		}, mctest.Patience, mctest.Tick)
+	})
 }
 
 func TestAServerThatDoesNotTellWhenItIsFlushedIsNotFlushed(t *testing.T) {
@@ -103,28 +111,16 @@ func TestAServerTellsForHowLongItHasLostNothing(t *testing.T) {
 }
 
 func TestAFlushKeepsTheItemsThatItIsToKeepForAsLongAsTheyLive(t *testing.T) {
-	for name, start := range map[string]func(testing.TB, ...string) *mctest.Server{
-		"memcached of Debian 12": mctest.StartMemcached, "newer": mctest.StartNewMemcached,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := start(t)
-			c := mctest.MustDial(t, server.Addr())
-			l, err := newServer(server.Addr(),
-				backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}}).
-				Link(t.Context())
-			require.NoError(t, err)
-			defer l.Close()
-			require.NoError(t, l.Set("kept", []byte("v"), time.Hour))
-			require.NoError(t, l.Set("k", []byte("v"), time.Hour))
-			require.NoError(t, l.Flush("missing", "kept"))
-			require.Equal(t, "VALUE kept 0 1\r\nv\r\nEND\r\n", c.MustDo(t, "get missing k kept\r\n"))
-			var left int
-			_, err = fmt.Sscanf(c.MustDo(t, "mg kept t\r\n"), "HD t%d", &left)
-			require.NoError(t, err)
-			require.True(t, 3000 < left && left <= 3600, "%d s", left)
-			require.NoError(t, l.Flush())
-			require.Equal(t, "END\r\n", c.MustDo(t, "get kept\r\n"))
-		})
-	}
+	withBothMemcacheds(t, func(t *testing.T, c *mctest.Client, l *link.Link) {
+		require.NoError(t, l.Set("kept", []byte("v"), time.Hour))
+		require.NoError(t, l.Set("k", []byte("v"), time.Hour))
+		require.NoError(t, l.Flush("missing", "kept"))
+		require.Equal(t, "VALUE kept 0 1\r\nv\r\nEND\r\n", c.MustDo(t, "get missing k kept\r\n"))
+		var left int
+		_, err := fmt.Sscanf(c.MustDo(t, "mg kept t\r\n"), "HD t%d", &left)
+		require.NoError(t, err)
+		require.True(t, 3000 < left && left <= 3600, "%d s", left)
+		require.NoError(t, l.Flush())
+		require.Equal(t, "END\r\n", c.MustDo(t, "get kept\r\n"))
+	})
 }
