@@ -179,7 +179,7 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		Routes:     routes(latest, shownRoutes),
 		RoutesLeft: max(0, len(latest.Routes)-shownRoutes),
 		Queues:     latest.Queues,
-		HotKeys:    s.options.HotKeys(shownHotKeys),
+		HotKeys:    s.hotKeys(shownHotKeys),
 		Usage:      s.usage(),
 		Bounds:     HistBounds(),
 		Model:      s.history.report(),

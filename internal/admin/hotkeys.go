@@ -25,7 +25,17 @@ func (s *Server) serveHotKeys(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	answerJSON(w, s.options.HotKeys(n))
+	answerJSON(w, s.hotKeys(n))
+}
+
+// hotKeys returns the n keys that are requested most. Their names are escaped as in a Go string literal, without the
+// quotes.
+func (s *Server) hotKeys(n int) hotkeys.Report {
+	r := s.options.HotKeys(n)
+	for i := range r.Keys {
+		r.Keys[i].Name = unquoted(r.Keys[i].Name)
+	}
+	return r
 }
 
 // The families of the metrics of the hottest keys.

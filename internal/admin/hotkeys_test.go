@@ -15,7 +15,7 @@ func hot(n int) hotkeys.Report {
 	keys := []hotkeys.Key{
 		{Name: "a", Share: 0.5, Servers: []string{"s1"}},
 		{Name: "b", Share: 0.25, Servers: []string{"s2"}},
-		{Name: "c", Share: 0.125, Servers: []string{"s2"}},
+		{Name: "c\x1b[2J\xff", Share: 0.125, Servers: []string{"s2"}},
 	}
 	return hotkeys.Report{
 		Sampled: 1000, Top1: 0.5, Top10: 0.875, Top100: 0.9, Served1: 0.25, Served10: 0.5,
@@ -39,7 +39,7 @@ func TestTheRequestedNumberOfHotKeysIsShown(t *testing.T) {
 		status int
 		part   string
 	}{
-		"":        {http.StatusOK, `"name":"c"`},
+		"":        {http.StatusOK, `"name":"c\\x1b[2J\\xff"`},
 		"?n=1":    {http.StatusOK, `"keys":[{"name":"a","share":0.5,"servers":["s1"]}]`},
 		"?n=0":    {http.StatusBadRequest, "want a number of keys, 1 to 1000"},
 		"?n=x":    {http.StatusBadRequest, `n="x"`},
@@ -49,5 +49,7 @@ func TestTheRequestedNumberOfHotKeysIsShown(t *testing.T) {
 		assert.Equal(t, want.status, status, query)
 		assert.Contains(t, body, want.part, query)
 	}
-	assert.Len(t, statsOf(t, base+"/api/stats").HotKeys.Keys, 3)
+	shown := statsOf(t, base+"/api/stats").HotKeys.Keys
+	require.Len(t, shown, 3)
+	assert.Equal(t, `c\x1b[2J\xff`, shown[2].Name, "mcmw top writes it to a terminal")
 }

@@ -83,11 +83,11 @@ func Cut(line string, width int, colors bool) string {
 	columns := 0
 	for len(line) > 0 {
 		if strings.HasPrefix(line, "\x1b[") {
-			end := strings.IndexByte(line, 'm') + 1
+			color, rest, _ := strings.Cut(line, "m")
 			if colors {
-				b.WriteString(line[:end])
+				b.WriteString(color + "m")
 			}
-			line = line[end:]
+			line = rest
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(line)
