@@ -81,8 +81,8 @@ func checkAgainst(cmd *cobra.Command, address string, args []string) error {
 		}
 	})
 	if file == "" || other {
-		return config.Problems{{Text: "--against checks a file with the flags and the environment of the running mcmw; " +
-			"accepted with it: --config FILE, and nothing else"}}
+		return config.Problems{{Text: "--against checks a file with the flags and the environment of the running " +
+			"mcmw; accepted with it: --config FILE, and nothing else"}}
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {

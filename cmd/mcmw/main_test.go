@@ -82,16 +82,16 @@ func TestAnInvalidCommandLineExitsWithTwoAndSaysWhatIsAccepted(t *testing.T) {
 			"or directory\n",
 		"serve -m a --auth-file .": "mcmw: flag --auth-file: \".\": is a directory\n",
 		"wait -m a":                "mcmw: required flag(s) \"refilled\" not set\nmcmw: see mcmw wait --help\n",
-		"wait --for=-1s -m a":      "for \"--for\" flag: accepted: a duration such as 30s or 1m30s, or 0s\nmcmw: see mcmw wait",
-		"ping a:1 --for=-1s":       "for \"--for\" flag: accepted: a duration such as 30s or 1m30s, or 0s\nmcmw: see mcmw ping",
+		"wait --for=-1s -m a":      "flag: accepted: a duration such as 30s or 1m30s, or 0s\nmcmw: see mcmw wait",
+		"ping a:1 --for=-1s":       "flag: accepted: a duration such as 30s or 1m30s, or 0s\nmcmw: see mcmw ping",
 		"ping a:1 --tls-cert c":    "missing [tls-key]\nmcmw: see mcmw ping --help\n",
 		"ping 127.0.0.1": "mcmw: \"127.0.0.1\" is not an address; expected host:port or unix:/path\nmcmw: see mcmw " +
 			"ping --help\n",
 		"top 127.0.0.1:1 --count -1":     "for \"-n, --count\" flag: accepted: 0 to 1000000000\n",
 		"verify-replicas -m a --list -1": "for \"--list\" flag: accepted: 0 to 1000000000\n",
-		"top http://":                    "want host:port, or a URL such as http://127.0.0.1:9150\nmcmw: see mcmw top --help\n",
-		"advise ::1:9150":                "want host:port, or a URL such as http://127.0.0.1:9150\nmcmw: see mcmw advise",
-		"migrate status ftp://a":         "want host:port, or a URL such as http://127.0.0.1:9150\nmcmw: see mcmw migrate",
+		"top http://":                    "or a URL such as http://127.0.0.1:9150\nmcmw: see mcmw top --help\n",
+		"advise ::1:9150":                "or a URL such as http://127.0.0.1:9150\nmcmw: see mcmw advise",
+		"migrate status ftp://a":         "or a URL such as http://127.0.0.1:9150\nmcmw: see mcmw migrate",
 		"serve a": "mcmw: flag arguments: \"a\" is unexpected; " +
 			"accepted: more servers, after -m or --servers and the first server\n",
 	} {

@@ -150,7 +150,8 @@ func envWarnings(environ []string) []string {
 		}
 		if option := inFile[name]; option != "" {
 			warnings = append(warnings,
-				fmt.Sprintf("environment variable %s is ignored, because %s is accepted only in the file", name, option))
+				fmt.Sprintf("environment variable %s is ignored, because %s is accepted only in the file", name,
+					option))
 		} else if near := userinput.Nearest(short, names); near != "" && near != short {
 			warnings = append(warnings, fmt.Sprintf("environment variable %s is not an option; did you mean %s?", name,
 				envPrefix+near))

@@ -28,7 +28,7 @@ func TestCuttingKeepsColorsAndCountsColumns(t *testing.T) {
 	line := Bold + "µ━" + Plain + "abc"
 	require.Equal(t, Bold+"µ━"+Plain+"a", Cut(line, 3, true))
 	require.Equal(t, "µ━a", Cut(line, 3, false))
-	require.Equal(t, "a", Cut("a\x1b[2J", 3, false), "what is no color, but was in the answer of some server, is left out")
+	require.Equal(t, "a", Cut("a\x1b[2J", 3, false), "what is no color is left out")
 	require.Equal(t, Bold+Plain, Cut(line, 0, true), "colors are reset even if no column is left")
 }
 
