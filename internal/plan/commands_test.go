@@ -159,8 +159,8 @@ func TestEachRequestTakesTheLocksThatKeepReplicasEqual(t *testing.T) {
 func TestReadsMayBeRepeatedUnlessALaterRequestWritesTheirKeys(t *testing.T) {
 	for lines, want := range map[string]bool{
 		"get a|get a|get b": true, "get a|set b 0 0 0\r\n": true, "set a 0 0 0\r\n|get a": true,
-		"get a|set a 0 0 0\r\n": false,
-		"get a|flush_all":       false, "flush_all|get a": true, "get a b|touch b 0": false,
+		"get a|set a 0 0 0\r\n": false, "gat 9 a": true, "gat -1 a": false, "get b|gat -1 a": false,
+		"get a|flush_all": false, "flush_all|get a": true, "get a b|touch b 0": false,
 	} {
 		x := plan(t, setup{})
 		for line := range strings.SplitSeq(lines, "|") {

@@ -75,12 +75,12 @@ func (p *Planner) appendStripes(stripes []uint32, r *Request) []uint32 {
 }
 
 // Repeatable reports whether the reads among requests[first:last], those of a part, can be repeated after the round:
-// none of the requests writes what an earlier one reads.
+// none of the requests writes what an earlier one reads, or is a gat that ends the life of what it reads.
 func (p *Planner) Repeatable(first, last int32) bool {
 	p.changed.clear()
 	for i := last - 1; i >= first; i-- {
 		r := &p.Requests[i]
-		if r.IsFlush() && i > first {
+		if r.IsFlush() && i > first || r.Expires() {
 			return false
 		}
 		p.stripes = p.appendStripes(p.stripes[:0], r)

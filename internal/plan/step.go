@@ -155,7 +155,7 @@ func (p *Planner) Follows(n int32) Follows {
 	case r.step == asking:
 		may = p.asksAnother(n)
 	case r.Has(protocol.Reads):
-		may = r.tries() < replicas-1 || p.asksNew(r, n)
+		may = r.tries() < replicas-1 && !r.Expires() || p.asksNew(r, n)
 	}
 	if !may {
 		return FollowsNothing

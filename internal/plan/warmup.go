@@ -165,10 +165,13 @@ const (
 )
 
 // mayTryAgain reports whether another server can be asked for what call n, which failed, asked for; or the same one, if
-// it closed the connection.
+// it closed the connection. A gat that expires its items has done so on the other servers.
 func (p *Planner) mayTryAgain(r *Request, n int32) bool {
 	replicas := p.replicas(n)
-	return (replicas > 1 || p.Calls[n].is(lost)) && r.tries() < max(1, replicas-1)
+	if replicas > 1 {
+		return r.tries() < replicas-1 && !r.Expires()
+	}
+	return p.Calls[n].is(lost) && r.tries() == 0
 }
 
 // planWarming asks other servers for what afterWarming has found missing.

@@ -177,6 +177,25 @@ func TestAGatMissesOnlyTheKeysWhoseNewExpiryTooFewServersTake(t *testing.T) {
 	assert.Equal(t, valueA+"END\r\n", x.answer(i))
 }
 
+// The other servers have been told to end the item's life: a read there would say that there was none.
+func TestAGatThatExpiresItsItemAsksNoOtherServerWhenOneFails(t *testing.T) {
+	for line, again := range map[string]bool{
+		"gat 9 a": true, "gat 2592000 a": true, "gat 0 a": true, "gat -1 a": false, "gats -1 a": false,
+		"gat 1 a": false, "gat 1700000000 a": false,
+	} {
+		x := plan(t, setup{})
+		i := x.request(line)
+		require.Len(t, x.calls(), 3)
+		x.reply(1, "TOUCHED\r\n")
+		x.reply(2, "TOUCHED\r\n")
+		x.lose(0)
+		assert.Equal(t, again, len(x.next()) > 0, line)
+		if !again {
+			assert.Equal(t, "SERVER_ERROR s0: gone\r\n", x.answer(i), line)
+		}
+	}
+}
+
 // A touch that fails is no reason to read again.
 func TestAGatIsAnsweredWhenAsManyServersAsAckDemandsHaveTheNewExpiry(t *testing.T) {
 	for _, tc := range []struct {

@@ -171,7 +171,7 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 	for !b.Answered() && w.mine(b) && !w.full() {
 		r := &b.Requests[b.Next]
 		i := w.planner.Add(r)
-		if w.crowded(b, r) {
+		if w.crowded(b, i) {
 			w.planner.DropLast()
 			if i == first {
 				w.options.Entrance.Leave()
@@ -181,7 +181,7 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 			break
 		}
 		r.Needs = 0
-		if reads && w.unrepeatable(b, r) {
+		if reads && w.unrepeatable(b, i) {
 			w.planner.DropLast()
 			break
 		}
@@ -240,7 +240,7 @@ func (w *Worker) plan(b *request.Batch, i int32) (further bool) {
 		w.wantHot(i)
 	}
 	w.expected += likely(r, w.mean)
-	return !barrier && !more
+	return !barrier && !more && !r.Expires()
 }
 
 // further takes requests through their next steps, until none has one, or all that have one wait for a server that

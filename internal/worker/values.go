@@ -64,20 +64,22 @@ func showsValue(r *request.Request) bool {
 	return r.Fetches() && !r.Has(protocol.Reads) && r.HasFlag('v')
 }
 
-// crowded reports whether r has to wait until clients have read what they asked for: its value is known to be large,
-// or, if it cannot be dropped, likely to be.
-func (w *Worker) crowded(b *request.Batch, r *request.Request) bool {
+// crowded reports whether requests[i], the next of b, has to wait until clients have read what they asked for: its value
+// is known to be large, or, if it cannot be dropped, likely to be.
+func (w *Worker) crowded(b *request.Batch, i int32) bool {
+	r := &w.planner.Requests[i]
 	n := int(r.Needs)
-	if showsValue(r) {
+	if showsValue(r.Request) || r.Expires() {
 		n = max(n, w.mean)
 	}
 	return n > request.ReadSize && b.Client.Crowded(n)
 }
 
-// unrepeatable reports whether r, which follows reads in its part, must wait for the next round, because values of
-// these reads may have to be dropped.
-func (w *Worker) unrepeatable(b *request.Batch, r *request.Request) bool {
-	return r.Has(protocol.Writes) && b.Client.Crowded(maxHeld)
+// unrepeatable reports whether requests[i], the next of b, which follows reads in its part, must wait for the next
+// round, because values of these reads may have to be dropped.
+func (w *Worker) unrepeatable(b *request.Batch, i int32) bool {
+	r := &w.planner.Requests[i]
+	return r.Has(protocol.Writes) && (r.Expires() || b.Client.Crowded(maxHeld))
 }
 
 // takePortion leaves requests[i] of b as many keys as it may ask for at a time, and reports whether there are more.
@@ -86,11 +88,14 @@ func (w *Worker) takePortion(b *request.Batch, i int32) (more bool) {
 	if !r.Command.IsRetrieval() || r.NumKeys == 1 {
 		return false
 	}
-	most := portion
+	most, mean := portion, w.mean
+	if r.Expires() { // none of its values can be asked for again, so that all must fit
+		most, mean = maxHeld, w.options.MaxValue
+	}
 	if n := min(int(r.NumKeys)*w.mean, portion); n > request.ReadSize && b.Client.Crowded(n) {
 		most = request.ReadSize
 	}
-	return w.planner.Limit(i, max(1, most/(w.mean+1)))
+	return w.planner.Limit(i, max(1, most/(mean+1)))
 }
 
 // sized counts a value of n bytes that arrived for requests[i].

@@ -115,3 +115,34 @@ func TestClientsThatDoNotReadTakeBoundedMemoryWhateverTheyAskFor(t *testing.T) {
 		})
 	}
 }
+
+// Such a gat takes values out: whoever asks for one again misses it.
+func TestAGatThatExpiresItsItemsShowsEachOfThem(t *testing.T) {
+	const keys = 12
+	value, names := strings.Repeat("x", bigSize), ""
+	for i := range keys {
+		names += fmt.Sprintf(" k%d", i)
+	}
+	for name, before := range map[string]string{
+		"alone": "", "after all values": "get" + names + "\r\n", "after one value": "get k0\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := mwtest.Start(t, middleware.Options{
+				Servers: mwtest.Servers(mctest.StartMemcacheds(t, 2, "-m", "256")...), Workers: 2,
+			})
+			c, found := m.Dial(t), ""
+			for i := range keys {
+				require.Equal(t, "STORED\r\n",
+					c.MustDo(t, fmt.Sprintf("set k%d 0 0 %d\r\n%s\r\n", i, bigSize, value)))
+				found += fmt.Sprintf("VALUE k%d 0 %d\r\n%s\r\n", i, bigSize, value)
+			}
+			require.NoError(t, c.Send([]byte(before+"gat -1"+names+"\r\nget"+names+"\r\n")))
+			if before != "" {
+				c.MustReply(t)
+			}
+			got := c.MustReply(t)
+			assert.True(t, found+"END\r\n" == got, "%d bytes of %d", len(got), len(found))
+			assert.Equal(t, "END\r\n", c.MustReply(t))
+		})
+	}
+}
