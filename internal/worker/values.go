@@ -64,8 +64,8 @@ func showsValue(r *request.Request) bool {
 	return r.Fetches() && !r.Has(protocol.Reads) && r.HasFlag('v')
 }
 
-// crowded reports whether requests[i], the next of b, has to wait until clients have read what they asked for: its value
-// is known to be large, or, if it cannot be dropped, likely to be.
+// crowded reports whether requests[i], the next of b, has to wait until clients have read what they asked for: its
+// value is known to be large, or, if it cannot be dropped, likely to be.
 func (w *Worker) crowded(b *request.Batch, i int32) bool {
 	r := &w.planner.Requests[i]
 	n := int(r.Needs)
