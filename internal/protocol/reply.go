@@ -163,10 +163,8 @@ func DecodeReply(buf []byte, r *Reply) (n, need int, err error) {
 		return withData(buf, eol+1, size)
 	}
 	r.Key, r.Data = nil, 0
-	word := firstWord(line)
-	kind, known := lineKind(word)
-	// decr pads a number that has become shorter with blanks.
-	if !known && isDigits(word) && len(bytes.TrimRight(line[len(word):], " ")) == 0 {
+	kind, known := lineKind(firstWord(line))
+	if !known && isDigits(line) {
 		kind = ReplyNumber
 	}
 	r.Kind = kind
