@@ -127,7 +127,7 @@ func startChildBy(t *testing.T, cmd *exec.Cmd, o middleware.Options) *child {
 	t.Cleanup(func() {
 		_ = c.cmd.Process.Kill()
 		_ = c.cmd.Wait()
-		assert.False(t, strings.Contains(c.log.String(), "WARNING: DATA RACE"), "the child's log has a report of a race")
+		assert.False(t, strings.Contains(c.log.String(), "WARNING: DATA RACE"), "its log reports a race")
 		if t.Failed() {
 			t.Logf("the child's log:\n%s", c.log.String())
 		}
