@@ -82,6 +82,7 @@ func TestAnInvalidCommandLineExitsWithTwoAndSaysWhatIsAccepted(t *testing.T) {
 			"or directory\n",
 		"serve -m a --auth-file .": "mcmw: flag --auth-file: \".\": is a directory\n",
 		"wait -m a":                "mcmw: required flag(s) \"refilled\" not set\nmcmw: see mcmw wait --help\n",
+		"wait --for=0s -m a":       "for \"--for\" flag: accepted: more than 0s\nmcmw: see mcmw wait",
 		"wait --for=-1s -m a":      "flag: accepted: a duration such as 30s or 1m30s, or 0s\nmcmw: see mcmw wait",
 		"ping a:1 --for=-1s":       "flag: accepted: a duration such as 30s or 1m30s, or 0s\nmcmw: see mcmw ping",
 		"ping a:1 --tls-cert c":    "missing [tls-key]\nmcmw: see mcmw ping --help\n",

@@ -32,7 +32,14 @@ func newWaitCommand() *cobra.Command {
 	}
 	command.Flags().Bool("refilled", false, "wait for servers to be refilled")
 	patience := time.Hour
-	command.Flags().Var(&checked[time.Duration]{&patience, parseSpan, "duration"}, "for", "wait for at most this long")
+	parse := func(text string) (time.Duration, error) {
+		d, err := parseSpan(text)
+		if err == nil && d == 0 {
+			err = errors.New("accepted: more than 0s")
+		}
+		return d, err
+	}
+	command.Flags().Var(&checked[time.Duration]{&patience, parse, "duration"}, "for", "wait for at most this long")
 	flags := addOptions(command)
 	if err := command.MarkFlagRequired("refilled"); err != nil {
 		panic(err) // the flag is not defined: a bug in this function
