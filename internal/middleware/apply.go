@@ -359,8 +359,11 @@ func (m *Middleware) beginPools(ctx context.Context, next, previous *core) {
 		p.requireVersions()
 		reach(ctx, p.servers)
 		p.decideWriters(ctx)
+		if p.change != nil {
+			p.joinServers(m.mark(p.poolState))
+		}
 		p.absent.Store(isNew || m.routing == nil && next.isAbsent(p))
-		p.begin(false)
+		p.begin(!isNew && m.routing != nil && m.routing.joined)
 		if !isNew && p.begun {
 			m.watchOthers(p.poolState)
 			if p.unswept.Load() {

@@ -137,9 +137,9 @@ func talk(ctx context.Context, s *backend.Server, say func(l *link.Link) error) 
 
 func (p *pool) each(do func(s *backend.Server)) { each(p.servers, do) }
 
-// each calls do for each of the servers that is not down, all at the same time, and waits for them.
+// each calls do for each of the servers that answers, all at the same time, and waits for them.
 func each(servers []*backend.Server, do func(s *backend.Server)) {
-	eachOf(servers, func(s *backend.Server) bool { return !s.Down() }, do)
+	eachOf(servers, (*backend.Server).Answers, do)
 }
 
 // eachOf is each for the servers for which of returns true.

@@ -60,7 +60,8 @@ type pool struct {
 	all       []string          // the names of all pools; nil: this one has copies of another pool's keys
 	several   atomic.Bool       // other middlewares may write the same servers, so stores are checked
 	versioned atomic.Bool       // stored items have versions
-	undecided bool              // it matters whether items can have versions, but no server has said so yet
+	// undecided: no server has said whether items can have versions, or which change is under way, and that matters.
+	undecided bool
 }
 
 // poolState is the part of a pool that outlives a core.
@@ -294,7 +295,7 @@ func (c *core) anySeveral() bool {
 	return slices.ContainsFunc(c.pools, func(p *pool) bool { return p.several.Load() })
 }
 
-// anyUndecided reports whether it is not known for some pool whether its items can have versions.
+// anyUndecided reports whether some pool is undecided.
 func (c *core) anyUndecided() bool {
 	return slices.ContainsFunc(c.pools, func(p *pool) bool { return p.undecided })
 }

@@ -93,10 +93,11 @@
 // version of its own as its cas. Where other middlewares write the same servers (Options.Writers), locks are not
 // enough: after each store a check compares the versions on its servers. WritersAuto is decided for each core, by what
 // its servers support (decideWriters). Until one has answered, those that are down stay so, none is judged, and drive
-// asks again (decideAgain). The planner keeps the checks from round to round. They gather for a millisecond, in which a
-// later store of the same key replaces its check, and are then sent after a round's calls, as one call per server. A
-// worker without requests sends them in a round of their own when they are due, before it waits for a slot, and before
-// it ends. Checks hold no key lock and appear in no stage.
+// asks again (decideAgain); then the changes under way are joined as at the start (joinLate). The planner keeps the
+// checks from round to round. They gather for a millisecond, in which a later store of the same key replaces its check,
+// and are then sent after a round's calls, as one call per server. A worker without requests sends them in a round of
+// their own when they are due, before it waits for a slot, and before it ends. Checks hold no key lock and appear in no
+// stage.
 //
 // # Hot keys
 //

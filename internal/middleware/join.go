@@ -14,42 +14,13 @@ import (
 // catchUp returns the core to start with: c or, if other middlewares may place keys differently, a core in a phase that
 // is compatible with theirs. ctx bounds reaching the servers that c does not have. applying is held.
 func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
-	changes := false
-	for _, p := range c.pools {
-		if p.records != nil && p.options.inPhases(p.step) && m.joinPool(ctx, p) {
-			changes = true
-			t := p.poolState.change
-			c.options.Log.Info("the placement of keys is changing, or has changed", "pool", p.name, "phase",
-				t.phase.String(), "announced", t.joined,
-				"from", fingerprint(t.from.record()), "to", fingerprint(t.to.record()))
-		}
-	}
-	if c.router.Named() {
-		joined, _ := m.join(ctx, m.routesBoard(nil))
-		m.routing, _ = joined.(*rerouting)
-	}
-	if m.routing == nil {
-		c.findAbsent()
-	}
-	if m.routing != nil {
-		changes = true
-		c.options.Log.Info("other mcmw are changing to these routes and gutters", "phase", m.routing.phase.String())
-	} else if m.routing = c.routesBefore(); m.routing != nil {
-		changes = true
-		c.options.Log.Info("the servers' records have other routes or gutters, which other mcmw may still use", "phase",
-			m.routing.phase.String())
-	}
-	if !changes {
+	joined := m.joinChanges(ctx, c)
+	if len(joined) == 0 {
 		return c
 	}
 	o, router, err := m.effective()
 	if err != nil {
-		c.options.Log.Error("the servers' records have another placement of keys, which this mcmw can't follow: "+
-			"while others still use it, reads may be stale", "error", err)
-		m.routing = nil
-		for _, t := range m.poolStates {
-			t.change = nil
-		}
+		m.drop(joined, err)
 		return c
 	}
 	servers, _, _ := m.serversFor(o, c)
@@ -68,6 +39,55 @@ func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 		}
 	}
 	return next
+}
+
+// joinChanges makes the pools of c that have not begun, and the routes if none has, join the changes that other
+// middlewares have announced, or that the servers' records show. It returns these changes. applying is held.
+func (m *Middleware) joinChanges(ctx context.Context, c *core) (joined []driven) {
+	begun := false
+	for _, p := range c.pools {
+		if p.records == nil || !p.options.inPhases(p.step) {
+			continue
+		}
+		begun = begun || p.begun
+		if t := p.poolState; !t.begun && t.change == nil && m.joinPool(ctx, p) {
+			joined = append(joined, t.change)
+			c.options.Log.Info("the placement of keys is changing, or has changed", "pool", p.name, "phase",
+				t.change.phase.String(), "announced", t.change.joined,
+				"from", fingerprint(t.change.from.record()), "to", fingerprint(t.change.to.record()))
+		}
+	}
+	if begun || m.routing != nil {
+		return joined
+	}
+	if c.router.Named() {
+		announced, _ := m.join(ctx, m.routesBoard(nil))
+		m.routing, _ = announced.(*rerouting)
+	}
+	if m.routing != nil {
+		c.options.Log.Info("other mcmw are changing to these routes and gutters", "phase", m.routing.phase.String())
+		return append(joined, m.routing)
+	}
+	c.findAbsent()
+	if m.routing = c.routesBefore(); m.routing != nil {
+		c.options.Log.Info("the servers' records have other routes or gutters, which other mcmw may still use", "phase",
+			m.routing.phase.String())
+		joined = append(joined, m.routing)
+	}
+	return joined
+}
+
+// drop gives up changes that were joined, because of err. applying is held.
+func (m *Middleware) drop(joined []driven, err error) {
+	m.options.Log.Error("the servers' records have another placement of keys, which this mcmw can't follow: "+
+		"while others still use it, reads may be stale", "error", err)
+	for _, d := range joined {
+		if c, ok := d.(*change); ok {
+			c.of.change = nil
+		} else {
+			m.routing = nil
+		}
+	}
 }
 
 // joinPool makes the pool join the change that other middlewares have announced on its servers, or that the servers'
@@ -204,6 +224,30 @@ func (m *Middleware) cleanJoined() {
 	if r := m.routing; r != nil && r.phase == route.ReadNew {
 		<-m.clean(m.cleanRerouted(r))
 	}
+}
+
+// joinLate makes the pools of which no server could be reached before join the changes that are under way, now that one
+// answers, and replaces the core. applying is held.
+func (m *Middleware) joinLate(ctx context.Context) error {
+	c := m.current.Load()
+	for _, p := range c.pools {
+		if !p.begun {
+			reach(ctx, p.servers)
+		}
+	}
+	joined := m.joinChanges(ctx, c)
+	err := m.replace(ctx, joined...)
+	if err != nil && len(joined) > 0 {
+		m.drop(joined, err)
+		return m.replace(ctx)
+	}
+	if len(joined) > 0 {
+		m.cleanJoined()
+	}
+	for _, d := range joined {
+		m.entered(ctx, d)
+	}
+	return err
 }
 
 // beginChanges is called when the first core serves. It starts to take the changes that were joined through their

@@ -56,6 +56,9 @@ func (p *pool) decideWriters(ctx context.Context) {
 		}
 		versioned, p.undecided = p.supported, !p.asked
 	}
+	if !p.begun && p.records != nil && p.options.inPhases(p.step) && len(p.records.Looks()) == 0 {
+		p.undecided = true // a change may be under way
+	}
 	several = several || versioned && shared && p.options.Writers == WritersAuto
 	for _, server := range p.servers {
 		server.NeedVersions(versioned)
@@ -70,8 +73,8 @@ func (p *pool) decideWriters(ctx context.Context) {
 // undecidedLook is the time between two looks whether servers of an undecided pool answer.
 const undecidedLook = 100 * time.Millisecond
 
-// decideAgain replaces the core once a server answers of a pool that is undecided. Until then the pool's servers that
-// are down stay so (Server.Hold). It returns how long drive may wait. applying is held.
+// decideAgain has the core replaced once a server answers of a pool that is undecided. Until then the pool's servers
+// that are down stay so (Server.Hold). It returns how long drive may wait. applying is held.
 func (m *Middleware) decideAgain(ctx context.Context) (wait time.Duration) {
 	wait = unknown
 	for _, p := range m.current.Load().pools {
@@ -81,7 +84,7 @@ func (m *Middleware) decideAgain(ctx context.Context) (wait time.Duration) {
 		wait = undecidedLook
 		if slices.ContainsFunc(p.servers, (*backend.Server).Answers) {
 			if _, known := p.haveVersions(ctx); known {
-				if err := m.replace(ctx); err != nil {
+				if err := m.joinLate(ctx); err != nil {
 					p.log.Error("what the servers that answer now support is not used", "error", err)
 				}
 				return wait

@@ -10,10 +10,11 @@ import (
 
 // Copies that are missing are not put there key by key: what is stored while clients read the server can bring back
 // what they have deleted. A server that lacks many is refilled as if it had returned without its keys (Refiller), so
-// that nobody reads it meanwhile. One that lacks any, in two sweeps in a row, is refilled too. That looks at all keys
-// of the other holders, at the rate of a refill, and copies only what lacks: of 100,000 keys on three servers, 50 of
-// which one lacked, it took 11.5 s. So it is not done again before unreadShare times as long is over: a server is
-// unread for that at most 1 % of the time.
+// that nobody reads it meanwhile. One that lacks any, in two sweeps in a row, is refilled too, unless the second is
+// that of a start: those follow each other within seconds during an upgrade. A refill looks at all keys of the other
+// holders, at the rate of a refill, and copies only what lacks: of 100,000 keys on three servers, 50 of which one
+// lacked, it took 11.5 s. So it is not done again before unreadShare times as long is over: a server is unread for that
+// at most 1 % of the time.
 
 const (
 	// A server is refilled if it lacks a share of at least 1/lacksShare of the keys that were compared, and lacksLeast.
@@ -78,7 +79,7 @@ func (w *Sweep) fillUp(ctx context.Context, s int, r, last *record, every time.D
 	n, now := w.tallies[s], int64(told["time"])
 	many := n.lacks >= lacksLeast && n.lacks*lacksShare >= n.keys
 	switch {
-	case !many && !(r.Lacks && last.Lacks), !ok, evicted != last.Evictions:
+	case !many && !(r.Lacks && last.Lacks && every > 0), !ok, evicted != last.Evictions:
 	case r.Filled != 0 && now < r.Filled+max(int64(allEvery*every/time.Second), unreadShare*r.Took):
 	case w.Fills == nil || !w.Fills():
 	default:

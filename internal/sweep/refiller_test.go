@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -143,19 +144,28 @@ func TestASweepHasAServerRefilledThatLacksAnyCopyForTheSecondTime(t *testing.T) 
 		set(a, fmt.Sprint("k", i))
 		set(b, fmt.Sprint("k", i))
 	}
-	sweeps := func(want int) {
-		require.NoError(t, w.Run(context.Background(), 0))
+	// Only keys that were used since the last sweep are compared.
+	sweeps := func(used *mctest.Client, key string, want int) {
+		set(used, key)
+		var err error
+		require.Eventually(t, func() bool {
+			err = w.Run(context.Background(), time.Second)
+			_, early := errors.AsType[sweep.NotDue](err)
+			return !early
+		}, mctest.Patience, mctest.Tick)
+		require.NoError(t, err)
 		require.Equal(t, want, asked)
 	}
-	sweeps(0)
+	sweeps(a, "k1", 0)
 	require.Equal(t, "DELETED\r\n", b.MustDo(t, "delete k1\r\n"))
-	sweeps(0)
-	sweeps(1)
-	set(b, "k1")
-	sweeps(1)
+	sweeps(a, "k1", 0)
+	require.NoError(t, w.Run(context.Background(), 0)) // at a start
+	require.Zero(t, asked)
+	sweeps(a, "k1", 1)
+	sweeps(b, "k1", 1)
 	require.Equal(t, "DELETED\r\n", a.MustDo(t, "delete k2\r\n"))
-	sweeps(1)
-	sweeps(2)
+	sweeps(b, "k2", 1)
+	sweeps(b, "k2", 2)
 }
 
 func TestASweepHasAServerRefilledThatLacksManyCopiesAndHasNotEvictedThem(t *testing.T) {
