@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/backend"
@@ -389,5 +388,5 @@ func TestHistoriesAreLegalWhileTheConfigurationChanges(t *testing.T) {
 			r.pause(r.step)
 		}
 	})
-	assert.Positive(t, v.Shared.Contests)
+	require.Positive(t, v.Shared.Contests)
 }
