@@ -206,10 +206,6 @@ func (r *Request) readsOnly() bool { return r.Has(protocol.Reads) && !r.Has(prot
 // touches reports whether r is a retrieval that is a write as well.
 func (r *Request) touches() bool { return r.Has(protocol.Reads | protocol.Writes) }
 
-// Expires reports whether r is a gat that may end the life of its items at once. Whoever asks for them again misses
-// them.
-func (r *Request) Expires() bool { return r.touches() && protocol.LifeStored(r.Expiry) == 0 }
-
 // portion reports whether Keys is a portion of r's keys.
 func (r *Request) portion() bool { return r.read != nil && r.read.all != nil }
 

@@ -8,6 +8,10 @@ func (r *Request) ShowsToken() bool {
 	return r.Has(Reads|First) && !r.Has(Writes) && (r.Command == Gets || r.Fetches())
 }
 
+// Expires reports whether r is a gat that may end the life of its items at once. Whoever asks for them again misses
+// them.
+func (r *Request) Expires() bool { return r.Has(Reads|Writes) && LifeStored(r.Expiry) == 0 }
+
 // IsSet reports whether r is a classic command that stores its data unconditionally.
 func (r *Request) IsSet() bool { return r.Command == Set }
 

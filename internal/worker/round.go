@@ -171,7 +171,7 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 	for !b.Answered() && w.mine(b) && !w.full() {
 		r := &b.Requests[b.Next]
 		i := w.planner.Add(r)
-		if w.crowded(b, i) {
+		if w.crowded(b, r) {
 			w.planner.DropLast()
 			if i == first {
 				w.options.Entrance.Leave()
@@ -181,7 +181,7 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 			break
 		}
 		r.Needs = 0
-		if reads && w.unrepeatable(b, i) {
+		if reads && r.Has(protocol.Writes) && w.unrepeatable(b, r) {
 			w.planner.DropLast()
 			break
 		}

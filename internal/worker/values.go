@@ -64,22 +64,20 @@ func showsValue(r *request.Request) bool {
 	return r.Fetches() && !r.Has(protocol.Reads) && r.HasFlag('v')
 }
 
-// crowded reports whether requests[i], the next of b, has to wait until clients have read what they asked for: its
-// value is known to be large, or, if it cannot be dropped, likely to be.
-func (w *Worker) crowded(b *request.Batch, i int32) bool {
-	r := &w.planner.Requests[i]
+// crowded reports whether r has to wait until clients have read what they asked for: its value is known to be large,
+// or, if it cannot be dropped, likely to be.
+func (w *Worker) crowded(b *request.Batch, r *request.Request) bool {
 	n := int(r.Needs)
-	if showsValue(r.Request) || r.Expires() {
+	if r.Has(protocol.Writes) && (showsValue(r) || r.Expires()) {
 		n = max(n, w.mean)
 	}
 	return n > request.ReadSize && b.Client.Crowded(n)
 }
 
-// unrepeatable reports whether requests[i], the next of b, which follows reads in its part, must wait for the next
-// round, because values of these reads may have to be dropped.
-func (w *Worker) unrepeatable(b *request.Batch, i int32) bool {
-	r := &w.planner.Requests[i]
-	return r.Has(protocol.Writes) && (r.Expires() || b.Client.Crowded(maxHeld))
+// unrepeatable reports whether r, a write that follows reads in its part, must wait for the next round, because values
+// of these reads may have to be dropped.
+func (w *Worker) unrepeatable(b *request.Batch, r *request.Request) bool {
+	return r.Expires() || b.Client.Crowded(maxHeld)
 }
 
 // takePortion leaves requests[i] of b as many keys as it may ask for at a time, and reports whether there are more.
