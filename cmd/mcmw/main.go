@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,9 +56,9 @@ func die(s os.Signal) {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRootCommand()
 	accepted := false // whether flags and arguments are valid: later errors are not about the command line
-	// cobra calls this before it makes these checks itself
+	// cobra calls this before it makes this check itself
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
-		err := cmp.Or(c.ValidateRequiredFlags(), c.ValidateFlagGroups())
+		err := c.ValidateFlagGroups()
 		accepted = err == nil
 		return err
 	}

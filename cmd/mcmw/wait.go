@@ -30,21 +30,21 @@ func newWaitCommand() *cobra.Command {
 			"The exit code is 1 if that takes longer than --for.",
 		Example: "  systemctl restart memcached@1 && mcmw wait --refilled --for 10m --config mcmw.yaml",
 	}
-	command.Flags().Bool("refilled", false, "wait for servers to be refilled")
+	refilled := command.Flags().Bool("refilled", false, "wait for servers to be refilled")
 	patience := time.Hour
 	parse := func(text string) (time.Duration, error) {
 		d, err := parseSpan(text)
-		if err == nil && d == 0 {
-			err = errors.New("accepted: more than 0s")
+		if err != nil || d == 0 {
+			err = errors.New("accepted: a duration such as 30s or 1m30s")
 		}
 		return d, err
 	}
 	command.Flags().Var(&checked[time.Duration]{&patience, parse, "duration"}, "for", "wait for at most this long")
 	flags := addOptions(command)
-	if err := command.MarkFlagRequired("refilled"); err != nil {
-		panic(err) // the flag is not defined: a bug in this function
-	}
 	command.RunE = func(cmd *cobra.Command, args []string) error {
+		if !*refilled {
+			return config.Problems{{Text: "nothing to wait for; accepted: --refilled"}}
+		}
 		flags.SetArguments(args)
 		c, err := config.Load(config.Sources{Flags: flags, Env: os.Environ()})
 		if err != nil {

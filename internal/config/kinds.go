@@ -121,9 +121,11 @@ func mode(to *fs.FileMode) kind {
 	field := fieldAt(to)
 	return kind{
 		placeholder: "MODE", accepts: "0001 to 0777, in octal",
-		// No number: Helm reads 0770 as 504, and would pass that on.
-		schema:  map[string]any{"type": "string", "pattern": "^0*[0-7]{1,3}$"},
-		isLoose: true, // 0 is no mode
+		// Helm reads 0770 as 504, and would pass that on. No number above 511 was a mode in octal.
+		schema: map[string]any{
+			"type": []string{"integer", "string"}, "minimum": 0o777 + 1, "maximum": 777, "pattern": "^0*[0-7]{1,3}$",
+		},
+		isLoose: true, // 8 and 9 are no octal digits
 		set: func(c *Config, v given) error {
 			n, err := strconv.ParseUint(v.text, 8, 32)
 			if err != nil {

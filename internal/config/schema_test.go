@@ -86,9 +86,10 @@ func TestTheRangeOfAnOptionIsWhatItAccepts(t *testing.T) {
 	}
 }
 
-func TestAModeIsATextInFilesWhoseNumbersMayBeOctal(t *testing.T) {
+func TestAModeIsNoNumberThatMayHaveBeenReadAsOctal(t *testing.T) {
 	schema := Find("unix-mask").Schema()
 	require.True(t, allows(schema, "0770"))
+	require.True(t, allows(schema, 770))
 	require.False(t, allows(schema, 0o770), "Helm would pass on 504")
 }
 
