@@ -28,9 +28,10 @@ var build = buildinfo.Read(version)
 
 // Exit codes.
 const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2 // the flags, the environment or the configuration file are invalid
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2   // the flags, the environment or the configuration file are invalid
+	exitInterrupted = 130 // by a signal, before there was a result
 )
 
 func main() {
@@ -69,6 +70,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
+	}
+	if ctx.Err() != nil && command.Name() != "serve" { // to serve until a signal is no failure; an error then is one
+		fmt.Fprintln(stderr, "mcmw: interrupted")
+		return exitInterrupted
 	}
 	for line := range strings.Lines(err.Error()) {
 		if line = strings.TrimSpace(line); line != "" {

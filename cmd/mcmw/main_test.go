@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -39,6 +40,31 @@ func execute(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	code = run(t.Context(), args, &out, &errs)
 	return code, out.String(), errs.String()
+}
+
+func TestAnInterruptedCommandSaysSoAndExitsWith130(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	answers := mctest.StartMemcached(t).Addr()
+	for _, args := range []string{
+		"wait --refilled --servers " + answers + "," + silent.Addr().String(),
+		"verify-replicas --servers " + answers + "," + silent.Addr().String(),
+		"ping " + silent.Addr().String(), "advise " + silent.Addr().String(),
+	} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		go func() {
+			c, err := silent.Accept()
+			if err == nil {
+				defer c.Close()
+				_, _ = c.Read(make([]byte, 1))
+			}
+			interrupt()
+		}()
+		var out, errs bytes.Buffer
+		require.Equal(t, exitInterrupted, run(ctx, strings.Fields(args), &out, &errs), "%s: %s", args, &errs)
+		require.True(t, strings.HasSuffix(errs.String(), "mcmw: interrupted\n"), "%s: %s", args, &errs)
+	}
 }
 
 func TestAnInvalidCommandLineExitsWithTwoAndSaysWhatIsAccepted(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,11 +100,24 @@ const (
 // List calls each for every item that the server holds, except those of middlewares, until each returns an error. The
 // item is valid during the call. Every memcached since 1.4.31 has the command; newer ones walk their hash table, which
 // misses no key. While the server makes another list, List waits for half a minute at most.
-func (s *Server) List(ctx context.Context, each func(item protocol.Dumped) error) error {
+//
+// pauses: each pauses, or waits for what it asks the server. Then a server that would keep items locked meanwhile walks
+// its lists of items by age instead, and misses a few of those that are read during that time.
+func (s *Server) List(ctx context.Context, pauses bool, each func(item protocol.Dumped) error) error {
 	return s.Talk(ctx, func(l *link.Link) error {
+		forms := []string{"hash", "all"} // the server may know only one of the two
+		if pauses {
+			version, err := l.Version()
+			if err != nil {
+				return err
+			}
+			if locksListed(version) {
+				slices.Reverse(forms)
+			}
+		}
 		for tries := 0; ; tries++ {
 			refused := ""
-			for _, form := range []string{"hash", "all"} { // the server may know only one of the two
+			for _, form := range forms {
 				var err error
 				refused, err = l.List(form, func(item protocol.Dumped) error {
 					if bytes.HasPrefix(item.Key, []byte(marker.Prefix)) {
@@ -131,6 +145,14 @@ func (s *Server) List(ctx context.Context, each func(item protocol.Dumped) error
 			}
 		}
 	})
+}
+
+// locksListed reports whether a memcached of this version keeps the items of a bucket of its hash table locked while
+// it waits for the reader of a list, which those before 1.6.19 do: whoever needs such an item waits as well.
+func locksListed(version string) bool {
+	var v [3]int
+	n, _ := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])
+	return n == len(v) && slices.Compare(v[:], []int{1, 6, 19}) < 0
 }
 
 // Ask returns the server's own statistics. It uses a connection of its own. A server that is down or suspect is not

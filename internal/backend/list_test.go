@@ -1,7 +1,9 @@
 package backend_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/link"
 	"mcmw/internal/mctest"
 	"mcmw/internal/protocol"
 )
@@ -30,7 +33,7 @@ func listed(t *testing.T, answers ...string) (keys []string, err error) {
 		}
 	})
 	server := patientServer(script.Addr())
-	err = server.List(t.Context(), func(item protocol.Dumped) error {
+	err = server.List(t.Context(), false, func(item protocol.Dumped) error {
 		keys = append(keys, fmt.Sprintf("%q la %d cas %d", item.Key, item.Accessed, item.CAS))
 		return nil
 	})
@@ -91,7 +94,7 @@ func TestTheEndOfTheContextEndsAList(t *testing.T) {
 		p.Stall()
 	})
 	server := patientServer(script.Addr())
-	require.Error(t, server.List(ctx, func(protocol.Dumped) error {
+	require.Error(t, server.List(ctx, false, func(protocol.Dumped) error {
 		cancel()
 		return nil
 	}))
@@ -110,11 +113,45 @@ func TestAListIsReadForLongerThanTheTimeoutOfAnExchange(t *testing.T) {
 	})
 	server := newServer(script.Addr(), backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: timeout}})
 	listed := 0
-	require.NoError(t, server.List(t.Context(), func(protocol.Dumped) error {
+	require.NoError(t, server.List(t.Context(), false, func(protocol.Dumped) error {
 		if listed++; listed%(keys/rests) == 0 {
 			<-time.After(2 * timeout / rests) // as a caller that may not list more in a second
 		}
 		return nil
 	}))
 	require.Equal(t, keys, listed)
+}
+
+// While a list is not read on, a memcached before 1.6.19 keeps some items locked, if it walks its hash table.
+func TestAReaderOfAListThatPausesCanHaveEveryItem(t *testing.T) {
+	const keys, pipelined = 60_000, 1000 // a list of 14 MB, more than sockets hold
+	key := func(k int) string { return fmt.Sprintf("%0200d", k) }
+	memcached := mctest.StartMemcached(t)
+	c := mctest.MustDial(t, memcached.Addr())
+	for begin := 0; begin < keys; begin += pipelined {
+		var sets bytes.Buffer
+		for k := range pipelined {
+			fmt.Fprintf(&sets, "set %s 0 0 1 noreply\r\nx\r\n", key(begin+k))
+		}
+		require.NoError(t, c.Send(sets.Bytes()))
+	}
+	require.Contains(t, c.MustDo(t, "version\r\n"), "VERSION")
+	server := newServer(memcached.Addr(), backend.Options{
+		ServerOptions: backend.ServerOptions{ConnectTimeout: 5 * time.Second},
+	})
+	found, errEnough := 0, errors.New("the list is not read on")
+	err := server.List(t.Context(), true, func(protocol.Dumped) error {
+		err := server.Talk(t.Context(), func(l *link.Link) error {
+			return l.Ask(func(yield func(protocol.Op) bool) {
+				for k := 0; k < keys && yield(link.Key(key(k)).Ask(protocol.ForVersion)); k++ {
+				}
+			}, nil, func(link.Reply) error {
+				found++
+				return nil
+			})
+		})
+		return errors.Join(err, errEnough)
+	})
+	require.ErrorIs(t, err, errEnough)
+	require.Equal(t, keys, found, "%v", err)
 }

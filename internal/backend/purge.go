@@ -98,7 +98,7 @@ func (s *Server) purge(ctx context.Context, l *link.Link, moved func(key []byte)
 	errStop := errors.New("a deletion failed")
 	var listErr error
 	err := l.DeleteAll(func(yield func(string) bool) {
-		listErr = s.List(ctx, func(item protocol.Dumped) error {
+		listErr = s.List(ctx, false, func(item protocol.Dumped) error {
 			keys++
 			if !moved(item.Key) {
 				return nil

@@ -89,7 +89,7 @@ func page(c *cobra.Command, version string) string {
 	}
 	section("EXIT STATUS")
 	b.WriteString("0 on success, 1 on failure, 2 if the command line, the environment or the configuration file is " +
-		"invalid.\n")
+		"invalid, 130 if a signal ended it before there was a result.\n")
 	others := c.Commands()
 	if c.HasParent() {
 		others = append([]*cobra.Command{c.Parent()}, others...)

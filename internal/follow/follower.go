@@ -446,7 +446,7 @@ func (f *Follower) clean(ctx context.Context, t *target) {
 		if number == 0 || !f.copies() || f.options.Load().Flush {
 			continue
 		}
-		err := t.server.List(ctx, func(item protocol.Dumped) error {
+		err := t.server.List(ctx, false, func(item protocol.Dumped) error {
 			for t.ledger.Full() {
 				if sleep(ctx, nil, 10*time.Millisecond); ctx.Err() != nil {
 					return ctx.Err()

@@ -251,7 +251,7 @@ func inWindows[T any](ctx context.Context, server *backend.Server, rate int, cho
 		}
 		return errors.Join(err, ctx.Err())
 	}
-	err := server.List(ctx, func(item protocol.Dumped) error {
+	err := server.List(ctx, true, func(item protocol.Dumped) error {
 		chosen := choose(item)
 		if chosen == nil {
 			return nil

@@ -246,7 +246,7 @@ func (w *Sweep) sweep(ctx context.Context, s int) error {
 		}
 		return errors.Join(err, ctx.Err())
 	}
-	err := w.Servers[s].List(ctx, func(item protocol.Dumped) error {
+	err := w.Servers[s].List(ctx, true, func(item protocol.Dumped) error {
 		w.progress.Listed++
 		if w.since > 0 && item.Accessed > 0 && item.Accessed < w.since {
 			return nil
