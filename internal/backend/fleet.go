@@ -147,12 +147,14 @@ func (r *Records) look(ctx context.Context, k *keeper) (pause time.Duration) {
 		again, err = r.lookAt(k.server, k.copyOf, l)
 		return err
 	})
-	now := stats.Now()
+	now, apply := stats.Now(), false
 	r.watches(k.copyOf, func(w *watched) {
-		pause = r.fleet.Pause(now)
+		pause, apply = r.fleet.Pause(now), r.unapplied || err != nil
 		w.asked, w.took, w.due, w.err = 0, now-begun, now+int64(pause), err
 	})
-	r.applyMarks()
+	if apply {
+		r.applyMarks()
+	}
 	if again {
 		return 0
 	}
@@ -170,10 +172,11 @@ func (r *Records) watches(c *copyOf, change func(w *watched)) {
 // see the change.
 func (r *Records) lookAt(s *Server, c *copyOf, l *link.Link) (again bool, err error) {
 	begun := stats.Now()
-	held, running, err := askMarks(l)
+	held, running, err := askMarks(l, c.marks)
 	if err != nil {
 		return false, err
 	}
+	c.marks = held
 	blank := int64(0)
 	if held.value == nil {
 		kept, err := endFlush(l)
@@ -192,11 +195,14 @@ func (r *Records) lookAt(s *Server, c *copyOf, l *link.Link) (again bool, err er
 	r.sees(c, running, now)
 	if r.begun {
 		r.fleet.Beat(now)
-		if held.value == nil {
+		switch {
+		case held.value == nil:
 			want, put = r.fleet.Empty(s.Name, begun, blank, now)
 			put = put && s.judged.Load()
-		} else {
+			r.unapplied = true
+		case now-r.judged >= int64(marker.JudgeEvery) || !r.fleet.Again(s.Name, held.marks, begun, now):
 			want, put = r.fleet.Witness(s.Name, held.marks, begun, now)
+			r.judged, r.unapplied = now, true
 		}
 		if r.fleet.News() {
 			for _, c := range r.copies {
@@ -228,6 +234,7 @@ func (r *Records) applyMarks() {
 	r.applying.Lock()
 	defer r.applying.Unlock()
 	r.mu.Lock()
+	r.unapplied = false
 	now := stats.Now()
 	respects, lease := r.respects, forever
 	if respects {
@@ -426,13 +433,19 @@ type heldMarks struct {
 	held
 }
 
-// askMarks returns the marks on the server of l, and what it holds under RunningKey.
-func askMarks(l *link.Link) (marks heldMarks, running held, err error) {
+// askMarks returns the marks on the server of l, and what it holds under RunningKey. before is what it returned for the
+// server before.
+func askMarks(l *link.Link, before heldMarks) (marks heldMarks, running held, err error) {
 	found, err := ask(l, marker.MarksKey, marker.RunningKey)
 	if err != nil {
 		return marks, running, err
 	}
-	if marks.held, running = found[0], found[1]; marks.value != nil {
+	marks.held, running = found[0], found[1]
+	switch {
+	case marks.value == nil:
+	case bytes.Equal(marks.value, before.value):
+		marks.marks = before.marks
+	default:
 		marks.marks, err = marker.DecodeMarks(marks.value)
 	}
 	return marks, running, err
@@ -446,7 +459,7 @@ func (m heldMarks) put(l *link.Link, want marker.Marks) (put bool, err error) {
 // putMarks brings the marks on a server up to date when middlewares respect the marks of others only at their start.
 func (r *Records) putMarks(l *link.Link) error {
 	for range putTries {
-		held, _, err := askMarks(l)
+		held, _, err := askMarks(l, heldMarks{})
 		if err != nil {
 			return err
 		}

@@ -66,6 +66,9 @@ type Records struct {
 	placements int // calls of Place
 	// warned maps what is on too few servers to the round of the last warning about it.
 	warned map[string]uint64
+	// judged is when the answers of all servers were judged last. unapplied: applyMarks has not been called since.
+	judged    int64
+	unapplied bool
 	// changed is closed and replaced when a put has ended or marks were applied.
 	changed chan struct{}
 }
@@ -79,6 +82,7 @@ type copyOf struct {
 	again   bool          // put the records even if the server has them
 	lost    int           // times the server has lost everything
 	wake    chan struct{} // Records -> Keep of the server; capacity 1; never closed
+	marks   heldMarks     // as it held them last; Keep's
 	watched watched
 	silent  silent
 }

@@ -8,6 +8,8 @@ import (
 const (
 	// LookEvery is the time between two looks at a server's marks.
 	LookEvery = 40 * time.Millisecond
+	// JudgeEvery is for how long answers that say nothing new need not be judged.
+	JudgeEvery = 5 * time.Millisecond
 	// soon is the time between two looks for a mark that was just stored.
 	soon = 5 * time.Millisecond
 	// relied is how long a look is relied on, counted from its beginning: the next two looks may fail.
@@ -261,14 +263,38 @@ func (f *Fleet) others(m Marks) (others Marks) {
 // Witness records that server, asked at begun, held marks. If the server is to hold other marks, it returns these as
 // want, with changed true; Put must be called when they have been stored.
 func (f *Fleet) Witness(server string, marks Marks, begun, now int64) (want Marks, changed bool) {
+	f.holds(server, marks)
+	f.see(server, answer{begun: begun, witness: true, marks: marks}, now)
+	want = f.Want(marks).merge(f.vouchFor(server, now))
+	return want, !slices.Equal(want, marks)
+}
+
+// Again is Witness for a server that holds what it held before, except for beats, and is to hold nothing else; it returns
+// false if that is not so, or if a mark is to come into force. What follows from it is left to the next call of Witness,
+// within JudgeEvery: with many servers answers come more often than all can be judged.
+func (f *Fleet) Again(server string, marks Marks, begun, now int64) bool {
+	a := f.answers[server]
+	if f.few != 0 || !a.witness || !marks.alike(a.marks) || !slices.Equal(f.Want(marks), marks) {
+		return false
+	}
+	for _, o := range f.own {
+		if !o.respected() {
+			return false
+		}
+	}
+	f.holds(server, marks)
+	f.answers[server] = answer{begun: begun, witness: true, marks: marks}
+	f.hear(server, marks, now)
+	return true
+}
+
+// holds notes which of this middleware's marks server holds.
+func (f *Fleet) holds(server string, marks Marks) {
 	for on, o := range f.own {
 		if marks.holds(Mark{on, f.owner, o.first}) {
 			o.on[server] = true
 		}
 	}
-	f.see(server, answer{begun: begun, witness: true, marks: marks}, now)
-	want = f.Want(marks).merge(f.vouchFor(server, now))
-	return want, !slices.Equal(want, marks)
 }
 
 // Want returns the marks that a server which holds marks is to hold instead.
@@ -381,7 +407,7 @@ func isWitness(a answer) bool { return a.witness }
 // count returns how many servers gave an answer for which ok returns true when they were asked after the time after.
 // begun is when the latest look at a majority of them began; 0: they are no majority.
 func (f *Fleet) count(after int64, ok func(answer) bool) (n int, begun int64) {
-	var times []int64
+	times := make([]int64, 0, len(f.answers))
 	for _, a := range f.answers {
 		if a.begun > after && ok(a) {
 			times = append(times, a.begun)

@@ -55,6 +55,8 @@ type fleet struct {
 	alone bool // nobody acknowledges marks
 	// the member, if not 0, that is of a version which vouches for no server
 	former int
+	// lazy: an answer that says nothing new may be judged later
+	lazy bool
 	// prefix are the events before the exploration begins.
 	prefix []string
 

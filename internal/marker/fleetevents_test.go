@@ -98,6 +98,14 @@ func (f *fleet) at(s *fleetState, m, i int, change func(string, func(*fleetState
 		}
 	case !e.heard:
 		change(fmt.Sprintf("middleware %d hears %d", m, i), func(c *fleetState) { f.hear(c, m, i) })
+		if f.lazy && !e.held.down && !e.held.blank {
+			change(fmt.Sprintf("middleware %d hears %d and judges later", m, i), func(c *fleetState) {
+				c.member(m).Beat(c.now)
+				if c.members[m].Again(nameOf(i), e.held.marks, e.begun, c.now) {
+					c.members[m].exchanges[i] = exchange{}
+				}
+			})
+		}
 	default:
 		change(fmt.Sprintf("middleware %d puts its marks on %d", m, i), func(c *fleetState) { f.store(c, m, i) })
 	}

@@ -93,22 +93,28 @@ func (f *Fleet) beatOf(k Mark, recent, now int64) uint64 {
 // have come into force and been removed between two looks that began within inForce.
 func (f *Fleet) findClear(begun, recent, now int64) {
 	first, blind := f.begun == 0, begun-f.begun >= int64(inForce)
-	for _, server := range f.servers {
-		marked, silent, bound := 0, len(f.servers), false
-		for name, a := range f.answers {
-			if a.begun > recent {
-				silent--
-				if slices.ContainsFunc(a.marks, func(k Mark) bool { return k.Server == server }) {
-					marked++
-					bound = bound || f.bound[name] > now
-				}
+	silent, marked, bound := len(f.servers), map[string]int{}, map[string]bool{} // by marked server
+	for name, a := range f.answers {
+		if a.begun <= recent {
+			continue
+		}
+		silent--
+		for i, k := range a.marks {
+			if !slices.ContainsFunc(a.marks[:i], func(h Mark) bool { return h.Server == k.Server }) {
+				marked[k.Server]++
+			}
+			if f.bound[name] > now {
+				bound[k.Server] = true
 			}
 		}
+	}
+	for _, server := range f.servers {
+		marked := marked[server]
 		_, looked := f.clear[server]
 		switch {
 		case first && f.alone && f.own[server] == nil && marked == 0:
 			f.clear[server] = begun - int64(inForce)
-		case f.own[server] != nil, blind, !looked, marked > 0 && (bound || marked+silent >= f.majority()):
+		case f.own[server] != nil, blind, !looked, marked > 0 && (bound[server] || marked+silent >= f.majority()):
 			f.clear[server], f.held[server] = now, now
 		case marked > 0:
 			f.clear[server] = now
@@ -134,7 +140,7 @@ func (f *Fleet) judge(server string, o *ownMark, recent, now int64) {
 		o.since = now
 	}
 	o.found, o.until = begun, since+int64(relied)
-	if o.acknowledged == 0 && now >= f.silent && f.acknowledged(Mark{server, f.owner, o.first}, o.since, now) {
+	if o.acknowledged == 0 && !o.respected() && now >= f.silent && f.acknowledged(Mark{server, f.owner, o.first}, o.since, now) {
 		o.acknowledged = now
 	}
 	if _, most := f.count(after, holds); most != 0 && server == reads && o.respected() {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -337,5 +338,50 @@ func TestNoRestartAtAnyPointReadsAValueThatAnAnsweredWriteReplaced(t *testing.T)
 func TestTheModelNoticesAStartThatReadsTooFewServers(t *testing.T) {
 	for n := 2; n <= 3; n++ {
 		assert.NotNil(t, explore(n, 12, func(n int) int { return Witnesses(n) - 1 }), "%d servers", n)
+	}
+}
+
+// BenchmarkLook is what a look at one of the servers costs apart from the exchange with it, when nothing happens.
+func BenchmarkLook(b *testing.B) {
+	for _, n := range []int{3, 60, 200} {
+		b.Run(fmt.Sprintf("servers=%d", n), func(b *testing.B) {
+			f, now := NewFleet("owner 1"), int64(time.Hour)
+			var servers []string
+			for i := range n {
+				servers = append(servers, fmt.Sprintf("192.0.2.%d:11211", i))
+			}
+			f.Place(servers)
+			f.Alone()
+			f.Register(now)
+			held, judged := map[string]Marks{}, int64(0)
+			look := func(server string) {
+				now += int64(LookEvery) / int64(n)
+				f.Beat(now)
+				marks := held[server]
+				if marks == nil {
+					held[server], _ = f.Empty(server, now, 0, now)
+					return
+				}
+				if now-judged < int64(JudgeEvery) && f.Again(server, marks, now, now) {
+					return
+				}
+				judged = now
+				if want, changed := f.Witness(server, marks, now, now); changed {
+					f.Put(server, marks, want, now)
+					held[server] = want
+				}
+			}
+			for range 100 {
+				for _, server := range servers {
+					look(server)
+					held[server] = held[server].merge(Marks{{reads, "owner 2", 1}, {reads, "owner 3", 1}})
+				}
+			}
+			require.Less(b, now, f.Lease())
+			b.ReportAllocs()
+			for i := range b.N {
+				look(servers[i%n])
+			}
+		})
 	}
 }

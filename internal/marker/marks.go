@@ -52,7 +52,9 @@ func (k Mark) ofServer() bool { return !strings.HasPrefix(k.Server, " ") }
 
 // vouchesFor reports whether by k a middleware vouches for server, or asks for that.
 func (k Mark) vouchesFor(server string) bool {
-	return k.Server == vouches+server || k.Server == asks+server
+	vouched, vouch := strings.CutPrefix(k.Server, vouches)
+	asked, ask := strings.CutPrefix(k.Server, asks)
+	return vouch && vouched == server || ask && asked == server
 }
 
 // of reports whether owner has marked server.
@@ -62,6 +64,9 @@ func (m Marks) of(server, owner string) bool {
 
 // merge returns the marks of m and more, each once with its latest beat, in the order that stored marks have.
 func (m Marks) merge(more Marks) Marks {
+	if slices.Equal(m, more) {
+		return m // which is in order: most servers hold the same
+	}
 	all := append(slices.Clone(m), more...)
 	slices.SortFunc(all, func(a, b Mark) int {
 		return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(a.Owner, b.Owner),
@@ -75,4 +80,9 @@ func (m Marks) holds(k Mark) bool {
 	return slices.ContainsFunc(m, func(h Mark) bool {
 		return h.Server == k.Server && h.Owner == k.Owner && h.Beat >= k.Beat
 	})
+}
+
+// alike reports whether m and other are the same, except for beats.
+func (m Marks) alike(other Marks) bool {
+	return slices.EqualFunc(m, other, func(a, b Mark) bool { return a.Server == b.Server && a.Owner == b.Owner })
 }
