@@ -4,6 +4,43 @@ import (
 	"slices"
 )
 
+// Witness records that server, asked at begun, held marks. If the server is to hold other marks, it returns these as
+// want, with changed true; Put must be called when they have been stored.
+func (f *Fleet) Witness(server string, marks Marks, begun, now int64) (want Marks, changed bool) {
+	f.holds(server, marks)
+	f.see(server, answer{begun: begun, witness: true, marks: marks}, now)
+	want = f.Want(marks).merge(f.vouchFor(server, now))
+	return want, !slices.Equal(want, marks)
+}
+
+// Again is Witness for a server that holds what it held before, except for beats, and is to hold nothing else; it
+// returns false if that is not so, or if a mark is to come into force. What follows from it is left to the next call of
+// Witness, within JudgeEvery: with many servers answers come more often than all can be judged.
+func (f *Fleet) Again(server string, marks Marks, begun, now int64) bool {
+	a := f.answers[server]
+	if f.few != 0 || !a.witness || !marks.alike(a.marks) || !slices.Equal(f.Want(marks), marks) {
+		return false
+	}
+	for _, o := range f.own {
+		if !o.respected() {
+			return false
+		}
+	}
+	f.holds(server, marks)
+	f.answers[server] = answer{begun: begun, witness: true, marks: marks}
+	f.hear(server, marks, now)
+	return true
+}
+
+// holds notes which of this middleware's marks server holds.
+func (f *Fleet) holds(server string, marks Marks) {
+	for on, o := range f.own {
+		if marks.holds(Mark{on, f.owner, o.first}) {
+			o.on[server] = true
+		}
+	}
+}
+
 // know updates the marks of others from answers to questions asked after recent.
 func (f *Fleet) know(recent, now int64) {
 	known := f.known
@@ -140,7 +177,8 @@ func (f *Fleet) judge(server string, o *ownMark, recent, now int64) {
 		o.since = now
 	}
 	o.found, o.until = begun, since+int64(relied)
-	if o.acknowledged == 0 && !o.respected() && now >= f.silent && f.acknowledged(Mark{server, f.owner, o.first}, o.since, now) {
+	asked := o.acknowledged == 0 && !o.respected() && now >= f.silent
+	if asked && f.acknowledged(Mark{server, f.owner, o.first}, o.since, now) {
 		o.acknowledged = now
 	}
 	if _, most := f.count(after, holds); most != 0 && server == reads && o.respected() {
