@@ -51,6 +51,7 @@ func TestConfigCheckAgainstARunningMiddlewareSaysWhatTheReloadThenSays(t *testin
 	write(file, "127.0.0.1:0", two+routes)
 	p := startProcess(t, "serve", "--config", file, "--admin", "127.0.0.1:0", "--depth", "3")
 	awaitEntry(t, p.stderr, "ready")
+	require.Regexp(t, `"msg":"ready".*"pools":2,"sharded"`, p.stderr.String())
 	address := awaitEntry(t, p.stderr, "admin server listens").Address
 	for _, change := range []struct{ name, listen, pools, says string }{
 		{

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -187,12 +188,12 @@ func logReady(k *control.Control, m *middleware.Middleware) {
 			servers = append(servers, strings.TrimPrefix(p.Name+"/"+s.Name, "/"))
 		}
 	}
-	replicas := o.Placement.Replicas
-	if replicas == 0 && pools[0].Name == "" {
-		replicas = len(servers)
+	placed := slog.Int("replicas", cmp.Or(o.Placement.Replicas, len(servers)))
+	if pools[0].Name != "" {
+		placed = slog.Int("pools", len(pools)) // each has a number of replicas of its own
 	}
 	k.Log.Info("ready", "listen", listen, "servers", servers, "workers", m.Stats().Snapshot().Workers, "depth", o.Depth,
-		"replicas", replicas, "sharded", o.Sharded, "version", build.Version)
+		placed, "sharded", o.Sharded, "version", build.Version)
 }
 
 // logEnd logs the final statistics.
