@@ -26,13 +26,15 @@ import (
 type Config struct {
 	File string // the YAML file read, "" none
 
-	// Options are the middleware's, with two differences that the method With removes: the addresses in Listen may lack
-	// a port, and StallAfter 0 means never. Servers has only the servers that need no lookup.
+	// Options are the middleware's, with differences that the method With removes: the addresses in Listen may lack a
+	// port, StallAfter 0 means never, the pools of Shadows and Follows have nothing but names, and Follows are in the
+	// Config of the pool that is followed. Servers has only the servers that need no lookup.
 	middleware.Options
 	// Lookups has the servers as the operator wrote them, and the settings for looking them up.
 	discover.Lookups
 
 	GutterTTL       time.Duration // of a pool; 0: not given
+	FollowMemory    int           // of a pool, for each server of the pools that follow it
 	ListenPort      int           // of the addresses in Listen that have none
 	ResolveInterval time.Duration
 	Procs           int // GOMAXPROCS; 0: the Go runtime's choice
@@ -55,8 +57,7 @@ type Config struct {
 
 	pools       []pool // nil: there is one pool, whose servers are Specs
 	poolMapping given  // the file's mapping of pools; the zero value if there is none
-	recipients
-	within string // in a pool's Config, the prefix of its options in messages: "pools.NAME."
+	within      string // in a pool's Config, the prefix of its options in messages: "pools.NAME."
 
 	noFiles  bool // Sources.NoFiles
 	complete bool // Servers has all servers: none has to be looked up
@@ -89,9 +90,8 @@ func (c *Config) Write(w io.Writer, origins bool) error {
 		if !o.inFile() {
 			continue
 		}
-		key, value := &yaml.Node{}, &yaml.Node{}
-		key.SetString(o.Name)
-		if err := value.Encode(o.kind.get(c)); err != nil {
+		key, value, err := appendField(root, o.Name, o.kind.get(c))
+		if err != nil {
 			return err
 		}
 		if origins {
@@ -101,7 +101,6 @@ func (c *Config) Write(w io.Writer, origins bool) error {
 			}
 			commented.LineComment = "# " + c.Origin(o.Name).String()
 		}
-		root.Content = append(root.Content, key, value)
 	}
 	var b strings.Builder
 	encoder := yaml.NewEncoder(&b)

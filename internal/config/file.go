@@ -117,12 +117,12 @@ func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, er
 	return values, nil
 }
 
-// serverKeys are the keys of a server in the file.
-var serverKeys = []string{"name", "address", "weight", "zone"}
+// serverProperties are those of a server in the file.
+var serverProperties = []property{{key: "name"}, {key: "address"}, {key: "weight"}, {key: "zone"}}
 
-// parseServerMapping reads a server that the file gives as a mapping with serverKeys.
+// parseServerMapping reads a server that the file gives as a mapping with serverProperties.
 func parseServerMapping(n *yaml.Node) (discover.Spec, error) {
-	fields, err := textFields(n, serverKeys)
+	fields, err := readTexts(n, serverProperties)
 	if err != nil {
 		return discover.Spec{}, err
 	}

@@ -77,9 +77,33 @@ func pathTo(pointer, in reflect.Value) []int {
 	return nil
 }
 
+// one completes k, the kind of an option with one value: parse reads it, and format is the inverse of parse.
+func one[T any](to *T, k kind, parse func(text string) (T, error), format func(T) any) kind {
+	field := fieldAt(to)
+	k.set = func(c *Config, v given) error {
+		value, err := parse(v.text)
+		if err == nil {
+			*field(c) = value
+		}
+		return err
+	}
+	k.get = func(c *Config) any { return format(*field(c)) }
+	return k
+}
+
+// between returns an error if v is below least or above most; small and large say so.
+func between[T cmp.Ordered](v, least, most T, small, large string) (T, error) {
+	switch {
+	case v < least:
+		return v, errors.New("is too " + small)
+	case v > most:
+		return v, errors.New("is too " + large)
+	}
+	return v, nil
+}
+
 // count is a whole number. If word is set, it stands for 0.
 func count(to *int, least, most int, word, unit string) kind {
-	field := fieldAt(to)
 	k := kind{
 		placeholder: "N", accepts: strings.TrimSuffix(fmt.Sprintf("%d to %d %s", least, most, unit), " "),
 		schema: map[string]any{"type": "integer", "minimum": least, "maximum": most},
@@ -93,60 +117,54 @@ func count(to *int, least, most int, word, unit string) kind {
 			k.accepts = word + ", or " + k.accepts
 		}
 	}
-	k.set = func(c *Config, v given) error {
-		if word != "" && v.text == word {
-			*field(c) = 0
-			return nil
+	parse := func(text string) (int, error) {
+		if word != "" && text == word {
+			return 0, nil
 		}
-		n, err := strconv.Atoi(v.text)
-		switch {
-		case errors.Is(err, strconv.ErrRange):
-			return errors.New("is out of range")
-		case err != nil:
-			return errors.New("is not a whole number")
+		n, err := wholeNumber(text, "is not a whole number")
+		if err != nil {
+			return 0, err
 		}
-		return setBetween(field(c), n, least, most, "is too small", "is too large")
+		return between(n, least, most, "small", "large")
 	}
-	k.get = func(c *Config) any {
-		if n := *field(c); n != 0 || word == "" {
-			return n
+	return one(to, k, parse, func(n int) any {
+		if n == 0 && word != "" {
+			return word
 		}
-		return word
+		return n
+	})
+}
+
+// wholeNumber parses a number. otherwise is the error for a text that is none.
+func wholeNumber(text, otherwise string) (int, error) {
+	n, err := strconv.Atoi(text)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, errors.New("is out of range")
+	case err != nil:
+		return 0, errors.New(otherwise)
 	}
-	return k
+	return n, nil
 }
 
 // mode is the mode of a file.
 func mode(to *fs.FileMode) kind {
-	field := fieldAt(to)
-	return kind{
+	k := kind{
 		placeholder: "MODE", accepts: "0001 to 0777, in octal",
 		// Helm reads 0770 as 504, and would pass that on. No number above 511 was a mode in octal.
 		schema: map[string]any{
 			"type": []string{"integer", "string"}, "minimum": 0o777 + 1, "maximum": 777, "pattern": "^0*[0-7]{1,3}$",
 		},
 		isLoose: true, // 8 and 9 are no octal digits
-		set: func(c *Config, v given) error {
-			n, err := strconv.ParseUint(v.text, 8, 32)
-			if err != nil {
-				return errors.New("is not an octal number")
-			}
-			return setBetween(field(c), fs.FileMode(n), 1, fs.ModePerm, "is too small", "is too large")
-		},
-		get: func(c *Config) any { return fmt.Sprintf("%04o", *field(c)) },
 	}
-}
-
-// setBetween sets *field to v. It returns an error if v is below least or above most.
-func setBetween[T cmp.Ordered](field *T, v, least, most T, below, above string) error {
-	switch {
-	case v < least:
-		return errors.New(below)
-	case v > most:
-		return errors.New(above)
+	parse := func(text string) (fs.FileMode, error) {
+		n, err := strconv.ParseUint(text, 8, 32)
+		if err != nil {
+			return 0, errors.New("is not an octal number")
+		}
+		return between(fs.FileMode(n), 1, fs.ModePerm, "small", "large")
 	}
-	*field = v
-	return nil
+	return one(to, k, parse, func(m fs.FileMode) any { return fmt.Sprintf("%04o", m) })
 }
 
 // The ends of what a size and a duration accept: the same for all, so the tables of options don't repeat them.
@@ -159,39 +177,36 @@ const sizeSuffixes = "kmg" // each 1,024 times the one before
 
 // size is a number of bytes in the form of memcached's -I: 1048576, 1024k, 1m.
 func size(to *int, least, most int) kind {
-	field := fieldAt(to)
-	set := func(c *Config, v given) error {
-		digits, factor := strings.ToLower(v.text), 1
+	k := kind{
+		placeholder: "SIZE", accepts: fmt.Sprintf("%s to %s bytes", formatSize(least), formatSize(most)) + sizeForm,
+		ranged: true, least: int64(least), most: int64(most), schema: map[string]any{
+			"type": []string{"integer", "string"}, "minimum": least, "maximum": most,
+			"pattern": pattern("[0-9]+[kmgKMG]"),
+		},
+	}
+	parse := func(text string) (int, error) {
+		digits, factor := strings.ToLower(text), 1
 		if i := len(digits) - 1; i > 0 {
 			if power := strings.IndexByte(sizeSuffixes, digits[i]); power >= 0 {
 				digits, factor = digits[:i], 1<<(10*(power+1))
 			}
 		}
-		n, err := strconv.Atoi(digits)
+		n, err := wholeNumber(digits, "is not a size")
 		switch {
-		case errors.Is(err, strconv.ErrRange):
-			return errors.New("is out of range")
 		case err != nil:
-			return errors.New("is not a size")
+			return 0, err
 		case n > most/factor: // n*factor might overflow
-			return errors.New("is too large")
+			return 0, errors.New("is too large")
 		}
-		return setBetween(field(c), n*factor, least, most, "is too small", "is too large")
+		return between(n*factor, least, most, "small", "large")
 	}
-	get := func(c *Config) any {
-		text := formatSize(*field(c))
+	return one(to, k, parse, func(n int) any {
+		text := formatSize(n)
 		if n, err := strconv.Atoi(text); err == nil {
 			return n
 		}
 		return text
-	}
-	return kind{
-		placeholder: "SIZE", accepts: fmt.Sprintf("%s to %s bytes", formatSize(least), formatSize(most)) + sizeForm,
-		set: set, get: get, ranged: true, least: int64(least), most: int64(most), schema: map[string]any{
-			"type": []string{"integer", "string"}, "minimum": least, "maximum": most,
-			"pattern": pattern("[0-9]+[kmgKMG]"),
-		},
-	}
+	})
 }
 
 // formatSize formats n with the largest suffix that is exact.
@@ -206,24 +221,22 @@ func formatSize(n int) string {
 
 // duration is a time with its unit, as time.ParseDuration reads it.
 func duration(to *time.Duration, least, most time.Duration) kind {
-	field := fieldAt(to)
-	set := func(c *Config, v given) error {
-		d, err := time.ParseDuration(v.text)
-		if err != nil {
-			if _, numErr := strconv.ParseFloat(v.text, 64); numErr == nil {
-				return errors.New("has no unit")
-			}
-			return errors.New("is not a duration")
-		}
-		return setBetween(field(c), d, least, most, "is too short", "is too long")
-	}
-	return kind{
+	k := kind{
 		placeholder: "TIME",
 		accepts:     fmt.Sprintf("%s to %s", formatDuration(least), formatDuration(most)) + durationForm,
-		set:         set, get: func(c *Config) any { return formatDuration(*field(c)) },
-		ranged: true, least: int64(least), most: int64(most),
-		schema: durationSchema,
+		ranged:      true, least: int64(least), most: int64(most), schema: durationSchema,
 	}
+	parse := func(text string) (time.Duration, error) {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			if _, numErr := strconv.ParseFloat(text, 64); numErr == nil {
+				return 0, errors.New("has no unit")
+			}
+			return 0, errors.New("is not a duration")
+		}
+		return between(d, least, most, "short", "long")
+	}
+	return one(to, k, parse, func(d time.Duration) any { return formatDuration(d) })
 }
 
 var durationSchema = map[string]any{"type": "string", "pattern": pattern(`([0-9]+(\.[0-9]+)?(us|ms|s|m|h))+`)}
@@ -244,65 +257,58 @@ var toggleWords = []string{"true", "false", "yes", "no", "on", "off", "1", "0"}
 
 // toggle is true or false. A flag without a value means true.
 func toggle(to *bool) kind {
-	field := fieldAt(to)
-	set := func(c *Config, v given) error {
-		i := slices.Index(toggleWords, strings.ToLower(v.text))
-		if i < 0 {
-			return errors.New("is neither true nor false")
-		}
-		*field(c) = i%2 == 0
-		return nil
-	}
 	values := []any{true, false}
 	for _, word := range toggleWords[:6] {
 		values = append(values, word)
 	}
-	return kind{
+	k := kind{
 		placeholder: "true|false", accepts: strings.Join(toggleWords, ", "), words: toggleWords[:2], isToggle: true,
-		set: set, get: func(c *Config) any { return *field(c) }, schema: map[string]any{"enum": values},
+		schema: map[string]any{"enum": values},
 	}
+	parse := func(text string) (bool, error) {
+		i := slices.Index(toggleWords, strings.ToLower(text))
+		if i < 0 {
+			return false, errors.New("is neither true nor false")
+		}
+		return i%2 == 0, nil
+	}
+	return one(to, k, parse, func(on bool) any { return on })
 }
 
 // widestPlaceholder limits the width of the column of flags in the help, bytes.
 const widestPlaceholder = 24
 
-// choice is one word of a closed list.
-func choice(words []string, choose func(c *Config, word string), chosen func(c *Config) string) kind {
+// choice is one of the words that stand for values of T.
+func choice[T comparable](to *T, words []string, values []T) kind {
 	k := kind{
 		placeholder: strings.Join(words, "|"), accepts: strings.Join(words, ", "), words: words,
-		get: func(c *Config) any { return chosen(c) }, schema: map[string]any{"type": "string", "enum": words},
+		schema: map[string]any{"type": "string", "enum": words},
 	}
 	if len(k.placeholder) > widestPlaceholder {
 		k.placeholder = "NAME"
 	}
-	k.set = func(c *Config, v given) error {
-		if !slices.Contains(words, v.text) {
-			return errors.New("is unknown" + userinput.DidYouMean(v.text, words))
+	parse := func(text string) (value T, err error) {
+		i := slices.Index(words, text)
+		if i < 0 {
+			return value, errors.New("is unknown" + userinput.DidYouMean(text, words))
 		}
-		choose(c, v.text)
-		return nil
+		return values[i], nil
 	}
-	return k
+	return one(to, k, parse, func(value T) any { return words[slices.Index(values, value)] })
 }
 
 // named is a choice whose words are the names of an enumeration's values.
 func named[T ~uint8](names enum.Names[T], to *T) kind {
-	field := fieldAt(to)
-	return choice(names.All(), func(c *Config, word string) { *field(c), _ = names.Parse(word) },
-		func(c *Config) string { return names.Of(*field(c)) })
-}
-
-// either is the choice of one of two words for a bool.
-func either(no, yes string, to *bool) kind {
-	field := fieldAt(to)
-	return choice([]string{no, yes}, func(c *Config, word string) { *field(c) = word == yes },
-		func(c *Config) string { return map[bool]string{false: no, true: yes}[*field(c)] })
+	values := make([]T, len(names.All()))
+	for i := range values {
+		values[i] = T(i)
+	}
+	return choice(to, names.All(), values)
 }
 
 // text is any string that check accepts. If off is set, that word and the empty text turn the option off: its value is
 // "". form is a regular expression that matches every text that check accepts; "": none is known.
 func text(to *string, name, what, off, form string, check func(string) error) kind {
-	field := fieldAt(to)
 	k := kind{placeholder: name, accepts: what, isLoose: true, schema: map[string]any{"type": "string"}}
 	if off != "" {
 		k.accepts += ", or " + off
@@ -310,18 +316,13 @@ func text(to *string, name, what, off, form string, check func(string) error) ki
 	if form != "" {
 		k.schema["pattern"] = pattern(form, off, "")
 	}
-	k.set = func(c *Config, v given) error {
-		s := v.text
-		if off != "" && (s == off || s == "") {
-			s = ""
-		} else if err := check(s); err != nil {
-			return err
+	parse := func(text string) (string, error) {
+		if off != "" && (text == off || text == "") {
+			return "", nil
 		}
-		*field(c) = s
-		return nil
+		return text, check(text)
 	}
-	k.get = func(c *Config) any { return cmp.Or(*field(c), off) }
-	return k
+	return one(to, k, parse, func(text string) any { return cmp.Or(text, off) })
 }
 
 const filePlaceholder = "FILE"
@@ -335,34 +336,30 @@ const fractionOff = "off"
 
 // fraction is one in every N, written 1/N; N is 0 for none.
 func fraction(to *int, most int) kind {
-	field := fieldAt(to)
 	k := kind{
 		placeholder: "1/N", accepts: "1/1 to 1/" + strconv.Itoa(most) + ", or " + fractionOff,
 		schema: map[string]any{"type": "string", "pattern": pattern("1/[1-9][0-9]*", regexp.QuoteMeta(fractionOff))},
 	}
-	k.set = func(c *Config, v given) error {
-		if v.text == fractionOff {
-			*field(c) = 0
-			return nil
+	parse := func(text string) (int, error) {
+		if text == fractionOff {
+			return 0, nil
 		}
-		digits, ok := strings.CutPrefix(v.text, "1/")
+		digits, ok := strings.CutPrefix(text, "1/")
 		n, err := strconv.Atoi(digits)
 		switch {
 		case !ok || (err != nil && !errors.Is(err, strconv.ErrRange)):
-			return errors.New("is not of the form 1/N")
+			return 0, errors.New("is not of the form 1/N")
 		case err != nil || n < 1 || n > most:
-			return errors.New("is out of range")
+			return 0, errors.New("is out of range")
 		}
-		*field(c) = n
-		return nil
+		return n, nil
 	}
-	k.get = func(c *Config) any {
-		if n := *field(c); n > 0 {
-			return "1/" + strconv.Itoa(n)
+	return one(to, k, parse, func(n int) any {
+		if n == 0 {
+			return fractionOff
 		}
-		return fractionOff
-	}
-	return k
+		return "1/" + strconv.Itoa(n)
+	})
 }
 
 // listSchema is that of addresses and servers.

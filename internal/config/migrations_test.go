@@ -100,6 +100,7 @@ func TestAWarmUpOfServersOfAPoolIsReadPrintedAndShownInChanges(t *testing.T) {
 		"{cold: a, " + start:                          `the mapping has no key "pool"`,
 		"{pool: one, cold: a, to: one, " + start:      `the mapping has "to" together with pool, cold or zone`,
 		"{pool: one, cold: a, copy: missed, " + start: `the mapping has "copy" together with pool, cold or zone`,
+		"{pool: one, cold: a, cold: b, " + start:      `the mapping has the key "cold" twice`,
 		"{pool: one, cold: [], " + start:              "the mapping has a cold without a server",
 		"{pool: one, cold: [[a]], " + start:           "the mapping has a cold that is not a list of names of servers",
 		"{pool: one, cold: x, " +

@@ -2,8 +2,8 @@ package config
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"mcmw/internal/backend"
@@ -51,6 +51,8 @@ const (
 	LogText = "text"
 	LogJSON = "json"
 )
+
+var logFormats = []string{logAuto, LogText, LogJSON}
 
 // wordSystem means the system's name servers.
 const wordSystem = "system"
@@ -123,7 +125,7 @@ var serversOptions = in(groupServers,
 		"least length of each of the two phases in which keys move when the servers change, the first a timeout "+
 			"longer; must exceed the time between the first and the last mcmw instance learning of the new list; "+
 			"with 0s, or with writers one, keys move at once"),
-	opt("get-error", "error", live, either("error", "miss", &at.GetErrorMiss),
+	opt("get-error", "error", live, choice(&at.GetErrorMiss, []string{"error", "miss"}, []bool{false, true}),
 		"what a client gets for a read that no server could answer: a SERVER_ERROR that names a server, or a miss"),
 	opt("ready", middleware.ReadyKeys, 0, named(middleware.ReadyNames, &at.Ready),
 		"which servers must have been up once before /readyz answers 200: keys means one server for every key; "+
@@ -184,7 +186,7 @@ var workersOptions = in(groupWorkers,
 			"worker"),
 	opt("queue", middleware.DefaultQueue, live, count(&at.Queue, 1, maxQueue, "", "batches"),
 		"capacity of the queue in front of the workers; a batch is the requests from one read of a connection"),
-	opt("queue-full", "block", 0, either("block", "shed", &at.Shed),
+	opt("queue-full", "block", 0, choice(&at.Shed, []string{"block", "shed"}, []bool{false, true}),
 		"when the queue is full: block makes the client wait, shed answers each request of the batch with a "+
 			"SERVER_ERROR without executing it"),
 	opt("pool", middleware.WorkersShared, live, named(middleware.WorkerPoolNames, &at.WorkerPool),
@@ -274,13 +276,11 @@ var processOptions = in(groupProcess,
 	opt("hot-memory", middleware.DefaultHotMemory, local, size(&at.HotMemory, 1<<20, 1<<40),
 		"maximum memory for the values of hot-keys serve"),
 	opt("log-level", "info", live|local,
-		choice([]string{"debug", "info", "warn", "error"},
-			func(c *Config, w string) { _ = c.LogLevel.UnmarshalText([]byte(w)) },
-			func(c *Config) string { return strings.ToLower(c.LogLevel.String()) }),
+		choice(&at.LogLevel, []string{"debug", "info", "warn", "error"},
+			[]slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError}),
 		"minimum level of log messages"),
 	opt("log-format", logAuto, local,
-		choice([]string{logAuto, LogText, LogJSON}, func(c *Config, w string) { c.LogFormat = w },
-			func(c *Config) string { return c.LogFormat }),
+		choice(&at.LogFormat, logFormats, logFormats),
 		"format of the log; auto is text on a terminal and JSON otherwise"),
 	opt("procs", "auto", local, count(&at.Procs, 0, 1024, "auto", ""),
 		"number of processors to use (GOMAXPROCS); auto is half of those available"),

@@ -55,15 +55,15 @@ var poolsKind = kind{
 		return nil
 	},
 	get: func(c *Config) any {
-		values := poolValues{}
+		all := fields{}
 		for _, p := range c.named() {
-			v := poolValue{name: p.name}
+			var own fields
 			for _, o := range p.given {
-				v.options = append(v.options, optionValue{o.Name, o.kind.get(p.config)})
+				own = append(own, field{o.Name, o.kind.get(p.config)})
 			}
-			values = append(values, v)
+			all = append(all, field{p.name, own})
 		}
-		return values
+		return all
 	},
 }
 
@@ -85,57 +85,6 @@ func init() {
 
 // poolOptions returns the names of the options that a pool may have.
 func poolOptions() []string { return namesOf(func(o *Option) bool { return o.PerPool() }) }
-
-// optionValue is an option with its value as kind.get returns it.
-type optionValue struct {
-	name  string
-	value any
-}
-
-// poolValue is a pool as the file has it.
-type poolValue struct {
-	name    string
-	options []optionValue
-}
-
-// poolValues is the value of the option pools.
-type poolValues []poolValue
-
-// MarshalYAML returns the mapping as the file has it.
-func (v poolValues) MarshalYAML() (any, error) {
-	all := &yaml.Node{Kind: yaml.MappingNode}
-	add := func(to *yaml.Node, name string, value any) error {
-		key, node := &yaml.Node{}, &yaml.Node{}
-		key.SetString(name)
-		to.Content = append(to.Content, key, node)
-		return node.Encode(value)
-	}
-	for _, p := range v {
-		options := &yaml.Node{Kind: yaml.MappingNode}
-		for _, o := range p.options {
-			if err := add(options, o.name, o.value); err != nil {
-				return nil, err
-			}
-		}
-		if err := add(all, p.name, options); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
-}
-
-// String returns the value as messages about a change show it.
-func (v poolValues) String() string {
-	var pools []string
-	for _, p := range v {
-		var options []string
-		for _, o := range p.options {
-			options = append(options, o.name+" "+valueText(o.value))
-		}
-		pools = append(pools, p.name+" ("+strings.Join(options, ", ")+")")
-	}
-	return strings.Join(pools, ", ")
-}
 
 // readPools reads the pools' mappings. The values that c has by now are their defaults. Without pools in it c itself
 // has the only pool, which has no name.
@@ -211,25 +160,6 @@ func poolKey(key string) (*Option, string) {
 	}
 }
 
-// textFields returns the texts of a mapping that may have only these keys.
-func textFields(n *yaml.Node, keys []string) (map[string]string, error) {
-	fields := make(map[string]string)
-	for i := 0; i < len(n.Content); i += 2 {
-		key, value := n.Content[i].Value, userinput.Resolve(n.Content[i+1])
-		_, twice := fields[key]
-		switch {
-		case !slices.Contains(keys, key):
-			return nil, fmt.Errorf("has the unknown key %q%s", key, userinput.DidYouMean(key, keys))
-		case twice:
-			return nil, fmt.Errorf("has the key %q twice", key)
-		case value.Kind != yaml.ScalarNode || userinput.IsNull(value) || value.Value == "":
-			return nil, fmt.Errorf("has no text for the key %q", key)
-		}
-		fields[key] = value.Value
-	}
-	return fields, nil
-}
-
 // checkPools returns the problems of pools with the options that refer to them, such as routes.
 func (c *Config) checkPools() Problems {
 	if c.named() == nil {
@@ -240,7 +170,7 @@ func (c *Config) checkPools() Problems {
 			return Problems{c.problem(optionRoutes, "given without pools; accepted: together with %s, which replace %s",
 				optionPools, optionServers)}
 		}
-		if len(c.shadows) > 0 {
+		if len(c.Shadows) > 0 {
 			return Problems{c.problem(optionShadows, "given without pools; accepted: together with %s, which replace "+
 				"%s", optionPools, optionServers)}
 		}
