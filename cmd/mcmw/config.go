@@ -116,7 +116,7 @@ func newConfigPrintCommand() *cobra.Command {
 	flags := addOptions(command)
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		flags.SetArguments(args)
-		c, err := config.Read(config.Sources{Flags: flags, Env: os.Environ()})
+		c, err := config.Load(config.Sources{Flags: flags, Env: os.Environ(), Incomplete: true})
 		if err != nil {
 			return err
 		}

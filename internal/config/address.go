@@ -108,11 +108,23 @@ func parseListen(text string) error {
 	if text == "" {
 		return errors.New("is empty")
 	}
-	_, port, err := splitAddress(text)
-	if err != nil || port == "" {
+	return checkAddress(text, false, false, 0)
+}
+
+// checkAddress checks an address that must have a host, or a port, if that is needed. The port must be at least least.
+func checkAddress(text string, needsHost, needsPort bool, least int) error {
+	host, port, err := splitAddress(text)
+	switch {
+	case err != nil:
 		return err
+	case needsHost && host == "":
+		return errors.New("has no host")
+	case port == "" && needsPort:
+		return errors.New("has no port")
+	case port == "":
+		return nil
 	}
-	return checkPort(port, 0)
+	return checkPort(port, least)
 }
 
 // completeListen returns the address, with the default port if it has none. The text has passed parseListen.
@@ -128,32 +140,14 @@ func completeListen(text string, defaultPort int) string {
 }
 
 // checkAnnounced checks an address that clients learn.
-func checkAnnounced(text string) error {
-	host, port, err := splitAddress(text)
-	switch {
-	case err != nil:
-		return err
-	case host == "":
-		return errors.New("has no host")
-	case port == "":
-		return errors.New("has no port")
-	}
-	return checkPort(port, 1)
-}
+func checkAnnounced(text string) error { return checkAddress(text, true, true, 1) }
 
 // parseAdmin checks the address of the admin server.
 func parseAdmin(text string) error {
 	if strings.HasPrefix(text, unixPrefix) {
 		return errors.New("is a unix socket; the admin server speaks HTTP over TCP only")
 	}
-	_, port, err := splitAddress(text)
-	if err != nil {
-		return err
-	}
-	if port == "" {
-		return errors.New("has no port")
-	}
-	return checkPort(port, 0)
+	return checkAddress(text, false, true, 0)
 }
 
 // parseResolver checks the address of a DNS server.

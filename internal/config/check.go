@@ -9,7 +9,6 @@ import (
 	"mcmw/internal/discover"
 	"mcmw/internal/large"
 	"mcmw/internal/middleware"
-	"mcmw/internal/plan"
 	"mcmw/internal/route"
 )
 
@@ -239,35 +238,22 @@ func (c *Config) checkLarge() Problems {
 	return nil
 }
 
-// largeOf returns the settings for large values by pool. Without pools, the only key is "".
-func (c *Config) largeOf() map[string]plan.Large {
-	all := map[string]plan.Large{}
-	for _, p := range c.pools {
-		all[p.name] = p.config.Large
-	}
-	return all
-}
-
 // checkLargeChange refuses a change that starts or ends storing values in chunks in one step: while it is applied, some
 // requests are still served without knowledge of chunks.
-func (c *Config) checkLargeChange(old *Config) Problems {
-	var problems Problems
-	before := old.largeOf()
-	for name, l := range c.largeOf() {
-		old, ok := before[name]
-		if !ok || (old.Limit == 0) == (l.Limit == 0) || old.Limit <= old.Plain() && l.Limit <= l.Plain() {
+func (c *Config) checkLargeChange(old *Config) (problems Problems) {
+	for _, p := range c.pools {
+		at := slices.IndexFunc(old.pools, func(o pool) bool { return o.name == p.name })
+		if at < 0 {
 			continue
 		}
-		d := c
-		for _, p := range c.pools {
-			if p.name == name {
-				d = p.config
-			}
+		now, before := p.config.Large, old.pools[at].config.Large
+		stores := now.Limit > now.Plain() || before.Limit > before.Plain()
+		if stores && (now.Limit == 0) != (before.Limit == 0) {
+			problems = append(problems, p.config.problem(optionLarge,
+				"%q cannot replace %q while mcmw runs; accepted: %s first, with which mcmw reads values in chunks but "+
+					"stores none",
+				formatSize(now.Limit), formatSize(before.Limit), formatSize(largestStep)))
 		}
-		problems = append(problems, d.problem(optionLarge,
-			"%q cannot replace %q while mcmw runs; accepted: %s first, with which mcmw reads values in chunks but "+
-				"stores none",
-			formatSize(l.Limit), formatSize(old.Limit), formatSize(largestStep)))
 	}
 	return problems
 }

@@ -23,25 +23,18 @@ func readFile(path string, content []byte, origin Origin) ([]setting, Problems) 
 	if err != nil {
 		return nil, Problems{{Origin: origin, Option: optionConfig, Text: "cannot read the file: " + err.Error()}}
 	}
-	return fileSettings(path, content)
-}
-
-// fileSettings returns the settings in content, the YAML text of the file called name.
-func fileSettings(name string, content []byte) ([]setting, Problems) {
-	at := func(n *yaml.Node) Origin { return Origin{sourceFile, name + ":" + strconv.Itoa(n.Line)} }
-
+	at := func(n *yaml.Node) Origin { return Origin{sourceFile, path + ":" + strconv.Itoa(n.Line)} }
 	root, err := userinput.Mapping(content, "option: value")
 	if problem, ok := errors.AsType[*userinput.Problem](err); ok {
-		where := name
+		where := Origin{sourceFile, path}
 		if problem.Line > 0 {
-			where += ":" + strconv.Itoa(problem.Line)
+			where = at(&yaml.Node{Line: problem.Line})
 		}
-		return nil, Problems{{Origin: Origin{sourceFile, where}, Text: problem.Text}}
+		return nil, Problems{{Origin: where, Text: problem.Text}}
 	}
 	if root == nil {
 		return nil, nil
 	}
-
 	return nodeSettings(root, at, "", func(key string) (*Option, string) {
 		switch o := Find(key); {
 		case o != nil && o.inFile():

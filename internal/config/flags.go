@@ -73,7 +73,10 @@ func (f *Flags) settings() ([]setting, Problems) {
 			if len(texts) > 0 {
 				texts = append(slices.Clone(texts), f.arguments...)
 			} else {
-				problems = unexpected(f.arguments)
+				for _, a := range f.arguments {
+					problems = append(problems, Problem{Origin{sourceFlag, "arguments"}, "", strconv.Quote(a) +
+						" is unexpected; accepted: more servers, after -m or --servers and the first server"})
+				}
 			}
 		}
 		if len(texts) == 0 {
@@ -86,18 +89,6 @@ func (f *Flags) settings() ([]setting, Problems) {
 		settings = append(settings, s)
 	}
 	return settings, problems
-}
-
-func unexpected(args []string) Problems {
-	var problems Problems
-	for _, a := range args {
-		problems = append(problems, Problem{
-			Origin: Origin{sourceFlag, "arguments"},
-			Text: strconv.Quote(a) +
-				" is unexpected; accepted: more servers, after -m or --servers and the first server",
-		})
-	}
-	return problems
 }
 
 // JoinToggles rewrites "-s true" as "-s=true" for every flag that needs no value, because the flag parser would treat

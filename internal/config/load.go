@@ -10,13 +10,15 @@ import (
 
 // Sources are the sources of the configuration. The file is the one that they name.
 type Sources struct {
-	Flags *Flags
+	Flags *Flags // nil: none
 	// Env is the environment, as os.Environ returns it.
 	Env []string
 	// Text replaces the contents of the file; nil: the file is read. It is ignored without a file.
 	Text []byte
 	// NoFiles: certificates and passwords are not read.
 	NoFiles bool
+	// Incomplete: the checks that involve several options are left out.
+	Incomplete bool
 }
 
 // setting is one option's value in one source.
@@ -29,18 +31,9 @@ type setting struct {
 // Load reads all sources and checks the options together. The error is Problems, which has everything that is wrong.
 func Load(s Sources) (*Config, error) {
 	c, problems := read(s)
-	if !c.unread {
+	if !c.unread && !s.Incomplete {
 		problems = append(problems, c.check()...)
 	}
-	if err := problems.asError(); err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-// Read is Load without the checks that involve several options: it accepts an incomplete configuration.
-func Read(s Sources) (*Config, error) {
-	c, problems := read(s)
 	if err := problems.asError(); err != nil {
 		return nil, err
 	}
@@ -53,7 +46,11 @@ func read(s Sources) (*Config, Problems) {
 	c.noFiles = s.NoFiles
 	c.Warnings = envWarnings(s.Env)
 	fromEnv := envSettings(s.Env)
-	fromFlags, flagProblems := s.Flags.settings()
+	var fromFlags []setting
+	var flagProblems Problems
+	if s.Flags != nil {
+		fromFlags, flagProblems = s.Flags.settings()
+	}
 
 	for _, one := range slices.Concat(fromEnv, fromFlags) {
 		if one.option.Name == optionConfig {
@@ -66,7 +63,10 @@ func read(s Sources) (*Config, Problems) {
 		fromFile, problems = readFile(c.File, s.Text, c.Origin(optionConfig))
 		c.unread = fromFile == nil && problems != nil
 	}
-	problems = append(problems, c.setAll(fromFile, fromEnv, fromFlags)...)
+	for _, one := range slices.Concat(fromFile, fromEnv, fromFlags) { // in ascending order of precedence
+		problems = append(problems, one.option.set(c, one.values, one.origin)...)
+	}
+	problems = append(problems, c.readPools()...)
 	return c, append(problems, flagProblems...)
 }
 
@@ -91,21 +91,8 @@ func (c *Config) problem(name, format string, args ...any) Problem {
 
 // CheckText checks text as a configuration file called name, without flags and environment. The error is Problems.
 func CheckText(name string, text []byte) error {
-	c := newDefault()
-	settings, problems := fileSettings(name, text)
-	problems = append(problems, c.setAll(settings)...)
-	return append(problems, c.check()...).asError()
-}
-
-// setAll applies the settings of all sources, in ascending order of precedence, and returns their problems.
-func (c *Config) setAll(sources ...[]setting) Problems {
-	var problems Problems
-	for _, settings := range sources {
-		for _, one := range settings {
-			problems = append(problems, one.option.set(c, one.values, one.origin)...)
-		}
-	}
-	return append(problems, c.readPools()...)
+	_, err := Load(Sources{Env: []string{Find(optionConfig).Env() + "=" + name}, Text: text})
+	return err
 }
 
 const envPrefix = "MCMW_"

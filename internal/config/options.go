@@ -16,17 +16,6 @@ import (
 	"mcmw/internal/sweep"
 )
 
-// The groups of options, in the order of the documentation.
-const (
-	groupClients = "Clients"
-	groupServers = "Servers and placement"
-	groupWorkers = "Queue and workers"
-	groupTimes   = "Timeouts"
-	groupLimits  = "Limits"
-	groupSecure  = "TLS and authentication"
-	groupProcess = "Process, logs and administration"
-)
-
 // Bounds that several options share, or that need a reason.
 const (
 	// maxWorkers times maxServers of package route is far beyond the files a process may open.
@@ -61,7 +50,7 @@ const wordSystem = "system"
 var Options = slices.Concat(clientsOptions, serversOptions, workersOptions, timesOptions,
 	limitsOptions, secureOptions, processOptions)
 
-var clientsOptions = in(groupClients,
+var clientsOptions = in("Clients",
 	opt("listen", "127.0.0.1", local,
 		addresses(&at.Listen, "host, host:port, [ipv6]:port or unix:/path", "", parseListen),
 		"addresses to listen on for clients; without a port, listen-port is used; with tls-cert, TCP addresses use "+
@@ -95,7 +84,7 @@ var clientsOptions = in(groupClients,
 			"clients have not read"),
 )
 
-var serversOptions = in(groupServers,
+var serversOptions = in("Servers and placement",
 	opt(optionServers, nil, perPool|live, servers,
 		"memcached servers, in order; after -m and the first of them, more may follow as arguments").letter("m"),
 	opt(optionPools, nil, live, poolsKind,
@@ -177,7 +166,7 @@ var serversOptions = in(groupServers,
 		"DNS server for the names of servers; system means the servers in /etc/resolv.conf"),
 )
 
-var workersOptions = in(groupWorkers,
+var workersOptions = in("Queue and workers",
 	opt("workers", "auto", live, count(&at.Workers, 0, maxWorkers, "auto", ""),
 		"number of workers (with pool per-server, of readers per server); each worker has its own connections to "+
 			"the servers").letter("t"),
@@ -194,7 +183,7 @@ var workersOptions = in(groupWorkers,
 			"server"),
 )
 
-var timesOptions = in(groupTimes,
+var timesOptions = in("Timeouts",
 	opt("timeout", middleware.DefaultTimeout, perPool|live, duration(&at.Timeout, time.Millisecond, maxTime),
 		"maximum time for a request; the servers have at least three quarters of it, however long the request was "+
 			"queued"),
@@ -208,7 +197,7 @@ var timesOptions = in(groupTimes,
 		"maximum time for requests in flight to finish at shutdown"),
 )
 
-var limitsOptions = in(groupLimits,
+var limitsOptions = in("Limits",
 	opt("max-key", protocol.DefaultMaxKey, 0, size(&at.Limits.MaxKey, 1, protocol.DefaultMaxKey),
 		"maximum length of a key; memcached's is 250"),
 	opt("max-value", protocol.DefaultMaxValue, 0, size(&at.Limits.MaxValue, 1<<10, 1<<30),
@@ -223,7 +212,7 @@ var limitsOptions = in(groupLimits,
 		"maximum length of the line of a get or gets"),
 )
 
-var secureOptions = in(groupSecure,
+var secureOptions = in("TLS and authentication",
 	opt("tls-cert", "none", 0, file(&at.Security.TLS.Cert),
 		"certificate chain (PEM); enables TLS on every TCP listen address without notls:"),
 	opt("tls-key", "none", 0, file(&at.Security.TLS.Key),
@@ -251,7 +240,7 @@ var secureOptions = in(groupSecure,
 		"file with one line user:password, with which mcmw authenticates to the servers"),
 )
 
-var processOptions = in(groupProcess,
+var processOptions = in("Process, logs and administration",
 	opt("admin", "127.0.0.1:9150", local, text(&at.Admin, "ADDRESS", "host:port", "off", "", parseAdmin),
 		"address of the admin server: /livez, /readyz, /metrics and the live page"),
 	opt("stats-file", "none", local, file(&at.StatsFile),

@@ -245,17 +245,18 @@ func (c *Config) Locate(err error) error { return cmp.Or(c.problems(err).asError
 
 // Notes say what an operator might not expect of this valid configuration.
 func (c *Config) Notes() (notes []string) {
-	say := func(of, pool, reads string) {
-		if reads != "" && reads != pool {
+	all := c.Routes.All()
+	for i, p := range append(all[1:], all[0]) {
+		of := fmt.Sprintf("prefix %q", p.Prefix)
+		if i == len(all)-1 {
+			of = "default"
+		}
+		if p.Reads != "" && p.Reads != p.Pool {
 			notes = append(notes,
 				fmt.Sprintf("routes: %s: reads go to pool %s and see only what is written there, not what is written "+
-					"to pool %s", of, reads, pool))
+					"to pool %s", of, p.Reads, p.Pool))
 		}
 	}
-	for _, p := range c.Routes.Prefixes {
-		say(fmt.Sprintf("prefix %q", p.Prefix), p.Pool, p.Reads)
-	}
-	say("default", c.Routes.Default, c.Routes.Reads)
 	return notes
 }
 
