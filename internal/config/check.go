@@ -66,7 +66,14 @@ func (c *Config) run(chosen func(options []string) bool) Problems {
 		if !chosen(rule.options) {
 			continue
 		}
-		for _, d := range c.pooled(rule.options) {
+		configs := []*Config{c}
+		if slices.Contains(rule.options, optionServers) {
+			configs = nil
+			for _, p := range c.pools {
+				configs = append(configs, p.config)
+			}
+		}
+		for _, d := range configs {
 			if !slices.ContainsFunc(rule.options, func(name string) bool { return d.refused[name] }) {
 				problems = append(problems, rule.check(d)...)
 			}
@@ -76,19 +83,6 @@ func (c *Config) run(chosen func(options []string) bool) Problems {
 		return problems
 	}
 	return c.checkPools()
-}
-
-// pooled returns the configurations to which a rule about these options applies: each pool's if it is about servers,
-// otherwise c.
-func (c *Config) pooled(options []string) []*Config {
-	if !slices.Contains(options, optionServers) {
-		return []*Config{c}
-	}
-	var all []*Config
-	for _, p := range c.pools {
-		all = append(all, p.config)
-	}
-	return all
 }
 
 // hasFreePort reports whether the system chooses the port of addr. Such addresses never collide.

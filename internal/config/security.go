@@ -40,9 +40,9 @@ func (c *Config) checkSecurity() Problems {
 	if problems != nil {
 		return problems
 	}
-	for _, of := range c.pooled([]string{optionServers}) {
-		for _, server := range of.Specs {
-			if of.Security.ServerTLS && s.ServerFiles.Name == "" && server.Lookup != discover.Static {
+	for _, p := range c.pools {
+		for _, server := range p.config.Specs {
+			if p.config.Security.ServerTLS && s.ServerFiles.Name == "" && server.Lookup != discover.Static {
 				c.Warnings = append(c.Warnings,
 					fmt.Sprintf("%s without server-tls-name: mcmw connects to the servers of %s%s by IP address, so "+
 						"their certificates must be valid for those addresses",
@@ -54,9 +54,8 @@ func (c *Config) checkSecurity() Problems {
 		return nil
 	}
 	secrets := []string{s.TLS.Key, s.AuthFile, s.ServerFiles.Key}
-	s.ServerAuthFile = "" // checked here, as the value of each pool
-	for _, of := range c.pooled([]string{optionServers}) {
-		path := of.Security.ServerAuthFile
+	for _, p := range c.pools {
+		of, path := p.config, p.config.Security.ServerAuthFile
 		if path == "" || slices.Contains(secrets, path) {
 			continue
 		}
@@ -64,11 +63,10 @@ func (c *Config) checkSecurity() Problems {
 		if of.Origin(optionServerAuth) == c.Origin(optionServerAuth) {
 			of = c
 		}
-		if at, wrong := errors.AsType[*secret.FileError](middleware.Security{ServerAuthFile: path}.Check()); wrong {
-			problems = append(problems, of.problem(optionServerAuth, "%q: %s", path, at.Err))
-		}
+		problems = append(problems, of.checkFiles(middleware.Security{ServerAuthFile: path}, optionServerAuth)...)
 	}
-	if problems != nil {
+	s.ServerAuthFile = "" // checked above, as the value of each pool
+	if problems = append(problems, c.checkFiles(s, securityOptions...)...); problems != nil {
 		return problems
 	}
 	for _, path := range secrets {
@@ -76,17 +74,20 @@ func (c *Config) checkSecurity() Problems {
 			c.Warnings = append(c.Warnings, warning)
 		}
 	}
+	return nil
+}
+
+// checkFiles returns the problem of the first file of s that cannot be used; options has those that may name it.
+func (c *Config) checkFiles(s middleware.Security, options ...string) Problems {
 	err := s.Check()
-	at, ok := errors.AsType[*secret.FileError](err)
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case !ok:
-		return Problems{{Text: err.Error()}}
 	}
-	for _, name := range securityOptions {
-		if path, ok := Find(name).kind.get(c).(string); ok && path == at.Path {
-			return Problems{c.problem(name, "%q: %s", at.Path, at.Err)}
+	if at, ok := errors.AsType[*secret.FileError](err); ok {
+		for _, name := range options {
+			if path, ok := Find(name).kind.get(c).(string); ok && path == at.Path {
+				return Problems{c.problem(name, "%q: %s", at.Path, at.Err)}
+			}
 		}
 	}
 	return Problems{{Text: err.Error()}}
