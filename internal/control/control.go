@@ -461,7 +461,7 @@ func (k *Control) adopt(e event, c *config.Config, servers []route.Server) {
 	k.pending = false
 	k.hold(c, servers)
 	switch {
-	case len(changes) > 0 || moved.Any():
+	case len(changes) > 0 || moved.Fields() != nil:
 		k.Counts.Reloaded(stats.ReloadApplied)
 		fields := []any{"why", reasons[e]}
 		if len(changes) > 0 {
@@ -508,7 +508,7 @@ func (k *Control) update(ctx context.Context, m Applier, servers []route.Server,
 		moved := discover.Compare(k.servers, servers)
 		corrected := k.rejected != ""
 		k.hold(k.config, servers)
-		if moved.Any() {
+		if moved.Fields() != nil {
 			k.Counts.Updated(stats.ReloadApplied)
 			k.report(moved)
 		} else if corrected {
@@ -523,16 +523,9 @@ func (k *Control) update(ctx context.Context, m Applier, servers []route.Server,
 
 // report logs how the servers have changed.
 func (k *Control) report(c discover.Changes) {
-	if !c.Any() {
-		return
+	if fields := c.Fields(); fields != nil {
+		k.Log.Info("the servers have changed", fields...)
 	}
-	var fields []any
-	for _, list := range c.Lists() {
-		if len(list.Servers) > 0 {
-			fields = append(fields, list.What, list.Servers)
-		}
-	}
-	k.Log.Info("the servers have changed", fields...)
 }
 
 // oneLine returns the text of err without line ends.

@@ -53,24 +53,21 @@ func Compare(old, now []route.Server) Changes {
 	return c
 }
 
-// ChangeList is one kind of change.
-type ChangeList struct {
-	What    string // "added", "removed" and so on
-	Servers []string
-}
-
-// Lists returns all kinds of changes.
-func (c Changes) Lists() []ChangeList {
-	return []ChangeList{
+// Fields returns the changes as fields of a message in the log; none if nothing has changed.
+func (c Changes) Fields() (fields []any) {
+	for _, list := range []struct {
+		what    string
+		servers []string
+	}{
 		{"added", c.Added},
 		{"removed", c.Removed},
 		{"renamed", c.Renamed},
 		{"moved", c.Moved},
 		{"reweighted", c.Reweighted},
+	} {
+		if len(list.servers) > 0 {
+			fields = append(fields, list.what, list.servers)
+		}
 	}
-}
-
-// Any reports whether there are any changes.
-func (c Changes) Any() bool {
-	return slices.ContainsFunc(c.Lists(), func(l ChangeList) bool { return len(l.Servers) > 0 })
+	return fields
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,8 +48,9 @@ func (c Cluster) read(name string) ([]byte, error) {
 	return text, err
 }
 
-// client returns a client that trusts the certificates that are in ca.crt now.
-func (c Cluster) client() (*http.Client, error) {
+// request sends a request to the API server, with a patch unless that is "", and returns the body of the answer. Each
+// request has a connection of its own, which ends with the body, and trusts the certificates that are in ca.crt now.
+func (c Cluster) request(ctx context.Context, method, path, patch string) (io.ReadCloser, error) {
 	authorities, err := c.read("ca.crt")
 	if err != nil {
 		return nil, err
@@ -57,18 +59,6 @@ func (c Cluster) client() (*http.Client, error) {
 	if !roots.AppendCertsFromPEM(authorities) {
 		return nil, fmt.Errorf("%s contains no certificate", filepath.Join(c.Dir, "ca.crt"))
 	}
-	return &http.Client{Transport: &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: apiTimeout}).DialContext,
-		TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:   apiTimeout,
-		ResponseHeaderTimeout: apiTimeout,
-		ForceAttemptHTTP2:     true,
-		HTTP2:                 &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: apiTimeout},
-	}}, nil
-}
-
-// request sends a request to the API server, with a patch unless that is "", and returns the body of the answer.
-func (c Cluster) request(ctx context.Context, client *http.Client, method, path, patch string) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.URL+path, strings.NewReader(patch))
 	if err != nil {
 		return nil, err
@@ -81,6 +71,15 @@ func (c Cluster) request(ctx context.Context, client *http.Client, method, path,
 	if patch != "" {
 		request.Header.Set("Content-Type", "application/strategic-merge-patch+json")
 	}
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives:     true,
+		DialContext:           (&net.Dialer{Timeout: apiTimeout}).DialContext,
+		TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:   apiTimeout,
+		ResponseHeaderTimeout: apiTimeout,
+		ForceAttemptHTTP2:     true,
+		HTTP2:                 &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: apiTimeout},
+	}}
 	response, err := client.Do(request)
 	if err != nil {
 		return nil, err
@@ -91,6 +90,18 @@ func (c Cluster) request(ctx context.Context, client *http.Client, method, path,
 		return nil, refusal(text, response.StatusCode)
 	}
 	return response.Body, nil
+}
+
+// get decodes the object at path into the value that object points to.
+func (c Cluster) get(ctx context.Context, path string, object any) error {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	body, err := c.request(ctx, http.MethodGet, path, "")
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	return json.NewDecoder(body).Decode(object)
 }
 
 // service is a port of a Kubernetes Service.

@@ -92,17 +92,6 @@ func (g *Gates) set(ctx context.Context, s route.Server, refilled bool) (done bo
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	client, err := g.Cluster.client()
-	if err != nil {
-		return false, err
-	}
-	defer client.CloseIdleConnections()
-	path := fmt.Sprintf("/api/v1/namespaces/%s/pods/%s/status", service.namespace, pod)
-	body, err := g.Cluster.request(ctx, client, http.MethodGet, path, "")
-	if err != nil {
-		return false, err
-	}
-	defer body.Close()
 	type condition struct {
 		Type   string `json:"type"`
 		Status string `json:"status"`
@@ -117,7 +106,8 @@ func (g *Gates) set(ctx context.Context, s route.Server, refilled bool) (done bo
 			Conditions []condition
 		}
 	}
-	if err := json.NewDecoder(body).Decode(&found); err != nil {
+	path := fmt.Sprintf("/api/v1/namespaces/%s/pods/%s/status", service.namespace, pod)
+	if err := g.Cluster.get(ctx, path, &found); err != nil {
 		return false, err
 	}
 	wanted := condition{Gate, "False"}
@@ -137,7 +127,7 @@ func (g *Gates) set(ctx context.Context, s route.Server, refilled bool) (done bo
 		"metadata": map[string]any{"uid": found.Metadata.UID},
 		"status":   map[string]any{"conditions": []condition{wanted}},
 	})
-	body, err = g.Cluster.request(ctx, client, http.MethodPatch, path, string(patch))
+	body, err := g.Cluster.request(ctx, http.MethodPatch, path, string(patch))
 	if err != nil {
 		return false, err
 	}

@@ -2,10 +2,8 @@ package discover
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -53,17 +51,6 @@ func (w *watch) wanted(ctx context.Context, found []target) (all []target) {
 // replicas returns the number of the first pod of a StatefulSet, and how many pods it is to have; 0 if the Service is
 // not the one that gives them their names.
 func (w *watch) replicas(ctx context.Context, name string) (first, n int, err error) {
-	client, err := w.cluster.client()
-	if err != nil {
-		return 0, 0, err
-	}
-	defer client.CloseIdleConnections()
-	path := fmt.Sprintf("/apis/apps/v1/namespaces/%s/statefulsets/%s", w.service.namespace, url.PathEscape(name))
-	body, err := w.cluster.request(ctx, client, http.MethodGet, path, "")
-	if err != nil {
-		return 0, 0, err
-	}
-	defer body.Close()
 	var set struct {
 		Spec struct {
 			ServiceName string
@@ -71,7 +58,8 @@ func (w *watch) replicas(ctx context.Context, name string) (first, n int, err er
 			Ordinals    struct{ Start int }
 		}
 	}
-	if err := json.NewDecoder(body).Decode(&set); err != nil || set.Spec.ServiceName != w.service.name {
+	path := fmt.Sprintf("/apis/apps/v1/namespaces/%s/statefulsets/%s", w.service.namespace, url.PathEscape(name))
+	if err = w.cluster.get(ctx, path, &set); err != nil || set.Spec.ServiceName != w.service.name {
 		return 0, 0, err
 	}
 	return set.Spec.Ordinals.Start, set.Spec.Replicas, nil

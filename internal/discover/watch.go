@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -121,7 +120,7 @@ func (w *watch) run(ctx context.Context) {
 		case opened || gone:
 			pause = watchPause
 		default:
-			w.fail(err)
+			w.record(err)
 			pause = min(2*pause, maxWatchPause)
 		}
 		if version = next; !opened || gone {
@@ -138,26 +137,22 @@ func (w *watch) run(ctx context.Context) {
 // follow lists the slices, if version is "", and applies their changes until the stream ends. opened says whether there
 // was a stream, and next is the version from which the next stream continues.
 func (w *watch) follow(ctx context.Context, version string) (next string, opened bool, err error) {
-	client, err := w.cluster.client()
-	if err != nil {
-		return version, false, err
-	}
-	defer client.CloseIdleConnections()
 	if version == "" {
-		if version, err = w.list(ctx, client); err != nil {
+		if version, err = w.list(ctx); err != nil {
 			return version, false, err
 		}
 	}
 	lasts := watchLasts + time.Duration(rand.Int64N(int64(watchLasts)))
-	stream, err := w.slicesFrom(ctx, client, url.Values{
+	stream, err := w.cluster.request(ctx, http.MethodGet, w.path(url.Values{
 		"watch": {"1"}, "allowWatchBookmarks": {"true"}, "resourceVersion": {version},
 		"timeoutSeconds": {strconv.Itoa(int(lasts.Seconds()))},
-	})
+	}), "")
 	if err != nil {
 		return version, false, err
 	}
 	defer stream.Close()
-	w.succeed()
+	w.record(nil)
+	w.signal()
 	events := json.NewDecoder(stream)
 	for {
 		var event struct {
@@ -182,19 +177,12 @@ func (w *watch) follow(ctx context.Context, version string) (next string, opened
 }
 
 // list replaces the known slices by those that the API server has now, and returns their version.
-func (w *watch) list(ctx context.Context, client *http.Client) (version string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
-	defer cancel()
-	body, err := w.slicesFrom(ctx, client, url.Values{})
-	if err != nil {
-		return "", err
-	}
-	defer body.Close()
+func (w *watch) list(ctx context.Context) (version string, err error) {
 	var list struct {
 		Metadata struct{ ResourceVersion string }
 		Items    []endpointSlice
 	}
-	if err := json.NewDecoder(body).Decode(&list); err != nil {
+	if err := w.cluster.get(ctx, w.path(url.Values{}), &list); err != nil {
 		return "", err
 	}
 	w.mu.Lock()
@@ -206,12 +194,11 @@ func (w *watch) list(ctx context.Context, client *http.Client) (version string, 
 	return list.Metadata.ResourceVersion, nil
 }
 
-// slicesFrom requests the Service's slices, with further parameters.
-func (w *watch) slicesFrom(ctx context.Context, client *http.Client, parameters url.Values) (io.ReadCloser, error) {
+// path returns the path of the Service's slices, with further parameters.
+func (w *watch) path(parameters url.Values) string {
 	parameters.Set("labelSelector", "kubernetes.io/service-name="+w.service.name)
-	return w.cluster.request(ctx, client, http.MethodGet,
-		fmt.Sprintf("/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices?%s", w.service.namespace,
-			parameters.Encode()), "")
+	return fmt.Sprintf("/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices?%s", w.service.namespace,
+		parameters.Encode())
 }
 
 // refusal returns the error in text, a Status of the API server, or else an error with the code of its answer.
@@ -247,45 +234,30 @@ func (w *watch) signal() {
 	}
 }
 
-// succeed records that the watch is up to date from now on.
-func (w *watch) succeed() {
-	live := w.live()
-	if !live {
-		w.log.Info("the service's endpoints are watched")
-	}
-	w.end(nil)
-	if !live {
-		w.counts.WatchBroken(-1)
-		w.counts.WatchLive(1)
-	}
-	w.signal()
-}
-
-// fail records that the watch is not up to date any more, and logs the first error.
-func (w *watch) fail(err error) {
+// record records the result of an attempt, and logs and counts it if it changes whether the watch is up to date.
+func (w *watch) record(trouble error) {
 	w.mu.Lock()
 	before := w.trouble
-	w.mu.Unlock()
-	if before == nil || errors.Is(before, errUntried) {
-		w.log.Warn("the service's endpoints cannot be watched; its DNS records are looked up until they can",
-			"error", err)
-	}
-	w.end(err)
-	// Count it only now: once the count is seen, lookups already use the DNS.
-	if before == nil {
-		w.counts.WatchLive(-1)
-		w.counts.WatchBroken(1)
-	}
-}
-
-// end records the result of an attempt.
-func (w *watch) end(trouble error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if errors.Is(w.trouble, errUntried) {
-		close(w.tried)
-	}
 	w.trouble = trouble
+	w.mu.Unlock()
+	first := errors.Is(before, errUntried)
+	if first {
+		defer close(w.tried)
+	}
+	// Count it only now: once the count is seen, lookups already use the DNS, or the watch.
+	switch {
+	case trouble == nil && before != nil:
+		w.log.Info("the service's endpoints are watched")
+		w.counts.WatchBroken(-1)
+		w.counts.WatchLive(1)
+	case trouble != nil && (before == nil || first):
+		w.log.Warn("the service's endpoints cannot be watched; its DNS records are looked up until they can",
+			"error", trouble)
+		if before == nil {
+			w.counts.WatchLive(-1)
+			w.counts.WatchBroken(1)
+		}
+	}
 }
 
 // unnamed returns the label that the cluster's DNS gives a pod at this address without a hostname.
