@@ -70,8 +70,8 @@ type Control struct {
 	options Options
 	finder  *discover.Finder
 	level   *slog.LevelVar // of the log
-	// checks: Check -> Run; unbuffered, never closed.
-	checks chan *check
+	// questions: Check -> AwaitServers or Run; unbuffered, never closed.
+	questions chan question
 
 	// Owned by the goroutine that calls AwaitServers, then by the one that calls Run.
 	config     *config.Config // the current one
@@ -86,7 +86,7 @@ type Control struct {
 	followed   bool            // servers are those of another middleware, until all names have answers
 	again      time.Time       // when to read again a configuration that can't be applied yet; zero: there is none
 	pending    bool            // the configuration read last was refused or has to wait
-	asked      *check          // the check of the last eventCheck
+	asked      question        // that of the last eventQuestion
 }
 
 // New returns a Control that begins with the present configuration.
@@ -95,7 +95,7 @@ func New(o Options) (*Control, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Control{options: o, Counts: new(stats.Control), config: c, checks: make(chan *check)}
+	k := &Control{options: o, Counts: new(stats.Control), config: c, questions: make(chan question)}
 	if c.File != "" { // read it again: the stamp of the watch must not be newer than what was read
 		k.file.read(c.File)
 		if k.config, err = o.Load(nil); err != nil {
@@ -119,14 +119,14 @@ func (k *Control) Middleware() middleware.Options { return k.middleware(k.config
 type event uint8
 
 const (
-	eventEnd    event = iota // the context is done
-	eventHangup              // SIGHUP
-	eventFile                // the configuration file has changed
-	eventLookup              // it is time to look up names
-	eventWatch               // the result of a watch has changed
-	eventReady               // clients are served
-	eventAgain               // it is time to read again a configuration that could not be applied yet
-	eventCheck               // somebody asks whether a configuration could be applied now
+	eventEnd      event = iota // the context is done
+	eventHangup                // SIGHUP
+	eventFile                  // the configuration file has changed
+	eventLookup                // it is time to look up names
+	eventWatch                 // the result of a watch has changed
+	eventReady                 // clients are served
+	eventAgain                 // it is time to read again a configuration that could not be applied yet
+	eventQuestion              // somebody asks whether a configuration could be applied now
 )
 
 // reasons are the texts in the log for why the configuration was read again.
@@ -150,8 +150,8 @@ func (k *Control) await(ctx context.Context) event {
 			return eventEnd
 		case <-again:
 			return eventAgain
-		case k.asked = <-k.checks:
-			return eventCheck
+		case k.asked = <-k.questions:
+			return eventQuestion
 		case <-k.ready:
 			k.ready = nil
 			return eventReady
@@ -287,15 +287,12 @@ func (k *Control) refresh(ctx context.Context) ([]route.Server, error) {
 
 // AwaitServers waits until all names of servers have been found, and logs from time to time which are missing. It
 // returns false if ctx ends before that. A configuration that is read again during the wait replaces the old one.
-func (k *Control) AwaitServers(ctx context.Context) bool {
-	found := k.awaitServers(ctx)
-	if !found {
-		k.finder.Close()
-	}
-	return found
-}
-
-func (k *Control) awaitServers(ctx context.Context) bool {
+func (k *Control) AwaitServers(ctx context.Context) (found bool) {
+	defer func() {
+		if !found {
+			k.finder.Close()
+		}
+	}()
 	begin := time.Now()
 	var reported, gathered time.Time
 	var last []route.Server
@@ -335,8 +332,8 @@ func (k *Control) awaitServers(ctx context.Context) bool {
 			if c := k.read(e); c != nil {
 				k.adopt(e, c, nil)
 			}
-		case eventCheck:
-			k.asked.verdict <- verdict{err: errors.New("the names of the servers have not been found yet")}
+		case eventQuestion:
+			k.asked(ctx, nil)
 		}
 	}
 }
@@ -357,8 +354,8 @@ func (k *Control) Run(ctx context.Context, m Applier, ready func()) {
 		case eventWatch:
 			servers, err := k.refresh(ctx)
 			k.update(ctx, m, servers, err)
-		case eventCheck:
-			k.judge(ctx, k.asked, m)
+		case eventQuestion:
+			k.asked(ctx, m)
 		default:
 			k.reload(ctx, m, e)
 		}
