@@ -94,7 +94,6 @@ type usage struct {
 	at     *yaml.Node
 	handle string   // a key of writesToAll or readsOfAny, or poolRoute
 	pools  []string // one, or several pools of one server each
-	hash   field    // of a PoolRoute; the zero value if not given
 	// follows are the routes that get the same requests, and that nobody waits for.
 	follows []usage
 }
@@ -117,7 +116,7 @@ type way struct {
 	// from is where reads go; nil: to the pool of the writes.
 	from *way
 	// follows are the pools that follow; deletes: only the keys are deleted there.
-	follows []way
+	follows []usage
 	deletes bool
 }
 
@@ -129,9 +128,8 @@ func (w way) followed(deletes bool, uses ...usage) way {
 	w.deletes = deletes
 	for _, use := range uses {
 		for _, f := range use.follows {
-			follower := way{writes: f, reads: f}
-			if !slices.ContainsFunc(w.follows, follower.same) {
-				w.follows = append(w.follows, follower)
+			if !slices.ContainsFunc(w.follows, f.same) {
+				w.follows = append(w.follows, f)
 			}
 		}
 	}
@@ -147,7 +145,7 @@ func (w way) same(o way) bool {
 			return false
 		}
 	}
-	return slices.EqualFunc(w.follows, o.follows, way.same) && w.deletes == o.deletes &&
+	return slices.EqualFunc(w.follows, o.follows, usage.same) && w.deletes == o.deletes &&
 		w.writes.same(o.writes) && w.reads.same(o.reads) && w.seconds == o.seconds && w.missed == o.missed &&
 		w.start.Equal(o.start) && w.end.Equal(o.end)
 }
@@ -159,7 +157,10 @@ func (w way) ofPool() way {
 }
 
 // pool returns the name of the pool in mcmw.
-func (w way) pool() string { return strings.Join(w.writes.pools, "-") }
+func (u usage) pool() string { return strings.Join(u.pools, "-") }
+
+// pool returns the name of the pool of the writes.
+func (w way) pool() string { return w.writes.pool() }
 
 // choice is the way of the keys that begin with prefix; "": of all other keys.
 type choice struct {

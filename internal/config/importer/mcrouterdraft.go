@@ -29,7 +29,9 @@ func (m *mcrouter) emit(choices []choice) {
 				all = append(all, *other)
 			}
 		}
-		all = append(all, c.follows...)
+		for _, f := range c.follows {
+			all = append(all, way{writes: f, reads: f})
+		}
 	}
 	for _, w := range all {
 		if slices.ContainsFunc(ways, w.same) {

@@ -31,7 +31,9 @@ func (m *mcrouter) leaf(n *yaml.Node) (usage, bool) {
 		case name == poolRoute && f.key.Value == "pool", name != poolRoute && f.key.Value == "children":
 			target = f.value
 		case name == poolRoute && f.key.Value == "hash":
-			use.hash = f
+			if f.value.Kind == yaml.MappingNode {
+				m.known(m.fields(f.value), hashKeys...)
+			}
 		case name == hashRoute && slices.Contains(hashKeys, f.key.Value), name != poolRoute && f.key.Value == "name":
 		default:
 			m.refuseOther(f.key)
@@ -105,13 +107,6 @@ func (m *mcrouter) ofPool(use usage, n *yaml.Node) (usage, bool) {
 	if m.pools[n.Value] == nil {
 		m.refuse(n, "%s: no pool is called %q%s", use.handle, n.Value, userinput.DidYouMean(n.Value, m.poolNames()))
 		return usage{}, false
-	}
-	if use.hash.key != nil && use.hash.value.Kind == yaml.MappingNode {
-		for _, f := range m.fields(use.hash.value) {
-			if !slices.Contains(hashKeys, f.key.Value) {
-				m.refuseOther(f.key)
-			}
-		}
 	}
 	use.pools = []string{n.Value}
 	return use, true
