@@ -17,15 +17,8 @@ import (
 )
 
 func newConfigCommand() *cobra.Command {
-	command := &cobra.Command{
-		Use:   "config",
-		Short: "Check, print, explain or import the configuration",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	command.AddCommand(newConfigCheckCommand(), newConfigPrintCommand(), newConfigExplainCommand(),
-		newConfigImportCommand(), newConfigDocsCommand())
-	return command
+	return group("config", "Check, print, explain or import the configuration", newConfigCheckCommand(),
+		newConfigPrintCommand(), newConfigExplainCommand(), newConfigImportCommand(), newConfigDocsCommand())
 }
 
 func newConfigCheckCommand() *cobra.Command {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -10,6 +11,19 @@ import (
 	"mcmw/internal/admin"
 	"mcmw/internal/config"
 )
+
+// runWith lets command run with the configuration that its flags, its arguments (servers) and the environment give.
+func runWith(command *cobra.Command, run func(cmd *cobra.Command, c *config.Config) error) {
+	flags := addOptions(command)
+	command.RunE = func(cmd *cobra.Command, args []string) error {
+		flags.SetArguments(args)
+		c, err := config.Load(config.Sources{Flags: flags, Env: os.Environ()})
+		if err != nil {
+			return err
+		}
+		return run(cmd, c)
+	}
+}
 
 // addOptions adds a flag for every option of the configuration to command, with shell completion.
 func addOptions(command *cobra.Command) *config.Flags {
@@ -25,6 +39,18 @@ func addOptions(command *cobra.Command) *config.Flags {
 		}
 	}
 	return flags
+}
+
+// group returns a command that has only commands below it.
+func group(name, short string, commands ...*cobra.Command) *cobra.Command {
+	command := &cobra.Command{
+		Use:   name,
+		Short: short,
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	command.AddCommand(commands...)
+	return command
 }
 
 // oneOf adds a flag to command that accepts one of words. The first is the default.

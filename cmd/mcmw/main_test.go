@@ -219,17 +219,6 @@ func TestTheShellCompletesOptionsAndTheirValues(t *testing.T) {
 	}
 }
 
-func TestThePackageCommentListsEveryCommand(t *testing.T) {
-	comment, err := os.ReadFile("doc.go")
-	require.NoError(t, err)
-	for _, command := range newRootCommand().Commands() {
-		if command.Hidden {
-			continue
-		}
-		require.Contains(t, string(comment), "\n//\tmcmw "+command.Name()+" ")
-	}
-}
-
 func TestEveryCommandHasHelp(t *testing.T) {
 	for _, args := range []string{
 		"", "--help", "serve --help", "config", "config check --help", "config print --help",

@@ -11,12 +11,6 @@ import (
 )
 
 func newMigrateCommand() *cobra.Command {
-	command := &cobra.Command{
-		Use:   "migrate",
-		Short: "Follow migrations of keys between pools",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
 	status := &cobra.Command{
 		Use:   "status URL",
 		Short: "Show the progress of migrations",
@@ -35,8 +29,7 @@ func newMigrateCommand() *cobra.Command {
 		}
 		return showMigrations(cmd.OutOrStdout(), report.Migrations, *asJSON)
 	}
-	command.AddCommand(status)
-	return command
+	return group("migrate", "Follow migrations of keys between pools", status)
 }
 
 // showMigrations prints migrations. It returns an error that names the first one that needs attention.

@@ -26,7 +26,7 @@ func startLogs(c *config.Config, r *stats.Registry, tap *stats.Tap, log *slog.Lo
 	ctx, cancel := context.WithCancel(context.Background())
 	var files []*os.File
 	var writers sync.WaitGroup
-	stop = func() {
+	end := func() {
 		cancel()
 		writers.Wait()
 		for _, f := range files {
@@ -35,13 +35,19 @@ func startLogs(c *config.Config, r *stats.Registry, tap *stats.Tap, log *slog.Lo
 			}
 		}
 	}
-	open := func(path string) (*os.File, error) {
+	defer func() {
+		if err != nil {
+			end()
+		}
+	}()
+	open := func(what, path string) (*os.File, error) {
 		// With --log-keys the file has keys, which other users of the machine must not read.
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
-		if err == nil {
-			files = append(files, f)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", what, err)
 		}
-		return f, err
+		files = append(files, f)
+		return f, nil
 	}
 	start := func(what string, run func(context.Context) error) {
 		writers.Go(func() {
@@ -51,14 +57,12 @@ func startLogs(c *config.Config, r *stats.Registry, tap *stats.Tap, log *slog.Lo
 		})
 	}
 	if c.StatsFile != "" {
-		f, err := open(c.StatsFile)
+		f, err := open("statistics log", c.StatsFile)
 		if err != nil {
-			stop()
-			return nil, fmt.Errorf("statistics log: %w", err)
+			return nil, err
 		}
 		windows, err := statlog.NewWindows(f, r, c.StatsWindow, build.Version)
 		if err != nil {
-			stop()
 			return nil, fmt.Errorf("statistics log: %w", err)
 		}
 		start("statistics log", windows.Run)
@@ -66,14 +70,13 @@ func startLogs(c *config.Config, r *stats.Registry, tap *stats.Tap, log *slog.Lo
 	switch {
 	case tap == nil:
 	case c.RequestLog != "":
-		f, err := open(c.RequestLog)
+		f, err := open("request log", c.RequestLog)
 		if err != nil {
-			stop()
-			return nil, fmt.Errorf("request log: %w", err)
+			return nil, err
 		}
 		start("request log", func(ctx context.Context) error { return statlog.WriteRequests(ctx, tap, f) })
 	default:
 		start("request log", func(ctx context.Context) error { return statlog.LogRequests(ctx, tap, log) })
 	}
-	return stop, nil
+	return end, nil
 }

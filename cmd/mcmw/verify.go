@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -48,13 +47,7 @@ func newVerifyCommand() *cobra.Command {
 	most := 20
 	command.Flags().Var(&checked[int]{&most, between(0, 1e9), "number"}, "list",
 		"maximum `number` of differing keys to list")
-	flags := addOptions(command)
-	command.RunE = func(cmd *cobra.Command, args []string) error {
-		flags.SetArguments(args)
-		c, err := config.Load(config.Sources{Flags: flags, Env: os.Environ()})
-		if err != nil {
-			return err
-		}
+	runWith(command, func(cmd *cobra.Command, c *config.Config) error {
 		servers, err := lookUp(cmd.Context(), c)
 		if err != nil {
 			return err
@@ -64,7 +57,7 @@ func newVerifyCommand() *cobra.Command {
 			v.screen = terminal.NewScreen(v.progress)
 		}
 		return v.run(cmd.Context(), c.With(servers), *values)
-	}
+	})
 	return command
 }
 

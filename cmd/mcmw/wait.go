@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -40,19 +39,16 @@ func newWaitCommand() *cobra.Command {
 		return d, err
 	}
 	command.Flags().Var(&checked[time.Duration]{&patience, parse, "duration"}, "for", "wait for at most this long")
-	flags := addOptions(command)
-	command.RunE = func(cmd *cobra.Command, args []string) error {
-		if !*refilled {
-			return config.Problems{{Text: "nothing to wait for; accepted: --refilled"}}
-		}
-		flags.SetArguments(args)
-		c, err := config.Load(config.Sources{Flags: flags, Env: os.Environ()})
-		if err != nil {
-			return err
-		}
+	runWith(command, func(cmd *cobra.Command, c *config.Config) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), patience)
 		defer cancel()
 		return waitRefilled(ctx, c, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	})
+	command.PreRunE = func(*cobra.Command, []string) error {
+		if !*refilled {
+			return config.Problems{{Text: "nothing to wait for; accepted: --refilled"}}
+		}
+		return nil
 	}
 	return command
 }
