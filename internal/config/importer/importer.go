@@ -103,9 +103,10 @@ func (d *draft) set(option string, value any, why string, args ...any) {
 
 func (d *draft) note(text string, args ...any) { d.notes = append(d.notes, fmt.Sprintf(text, args...)) }
 
-// refuse adds a problem: something at a node that mcmw can't express.
-func (d *draft) refuse(at *yaml.Node, text string, args ...any) {
+// refuse adds a problem: something at a node that mcmw can't express. It returns false, as do those that give up then.
+func (d *draft) refuse(at *yaml.Node, text string, args ...any) bool {
 	d.problems = append(d.problems, userinput.Problem{Line: at.Line, Text: fmt.Sprintf(text, args...)})
+	return false
 }
 
 // refuseKey refuses a key of the file, unless leaveOut has it.

@@ -305,8 +305,7 @@ func (m *mcrouter) part(n *yaml.Node) (name string, arguments []field, short *ya
 			return name, arguments, nil, true
 		}
 	}
-	m.refuse(n, "not a route; accepted: \"Name|argument\", or an object with a type")
-	return "", nil, nil, false
+	return "", nil, nil, m.refuse(n, "not a route; accepted: \"Name|argument\", or an object with a type")
 }
 
 // tree returns the choices of the route at n; the last one has no prefix.
@@ -329,8 +328,7 @@ func (m *mcrouter) way(n *yaml.Node) (w way, ok bool) {
 	case !ok:
 		return way{}, false
 	case name == prefixRoute:
-		m.refuse(n, "%s below another route; accepted: only as the first route", name)
-		return way{}, false
+		return way{}, m.refuse(n, "%s below another route; accepted: only as the first route", name)
 	case slices.Contains(operationRoutes, name):
 		return m.operations(n, name, arguments)
 	case name == failoverRoute:
@@ -340,9 +338,9 @@ func (m *mcrouter) way(n *yaml.Node) (w way, ok bool) {
 	}
 	use, ok := m.leaf(n)
 	if _, readsOnly := readsOfAny[use.handle]; ok && readsOnly {
-		m.refuse(n, "%s: a write goes to one server, but reads go to others; accepted: only for get, with %s for set",
+		return way{}, m.refuse(n,
+			"%s: a write goes to one server, but reads go to others; accepted: only for get, with %s for set",
 			use.handle, anyOf(writesToAll))
-		return way{}, false
 	}
 	return way{writes: use, reads: use}.followed(false, use), ok
 }
@@ -352,8 +350,8 @@ func (m *mcrouter) pair(n *yaml.Node, name string, first, second *yaml.Node) (a,
 	a, okA := m.way(first)
 	b, okB := m.way(second)
 	if okA && okB && !(a.plain() && b.plain()) {
-		m.refuse(n, "%s with a route that uses several pools; accepted: routes that use one pool each", name)
-		return way{}, way{}, false
+		return way{}, way{}, m.refuse(n,
+			"%s with a route that uses several pools; accepted: routes that use one pool each", name)
 	}
 	return a, b, okA && okB
 }
@@ -371,8 +369,7 @@ func (m *mcrouter) failover(n *yaml.Node, arguments []field) (w way, ok bool) {
 		seconds, ok = m.number(f)
 	}
 	if normal == nil || instead == nil || instead.Kind == yaml.SequenceNode {
-		m.refuse(n, "%s: accepted: one route as \"normal\" and one as \"failover\"", failoverRoute)
-		return way{}, false
+		return way{}, m.refuse(n, "%s: accepted: one route as \"normal\" and one as \"failover\"", failoverRoute)
 	}
 	w, gutter, valid := m.pair(n, failoverRoute, normal, instead)
 	w.gutter, w.seconds = &gutter, seconds
@@ -410,12 +407,10 @@ func (m *mcrouter) moving(n *yaml.Node, name string, arguments []field) (w way, 
 		ok = ok && valid
 	}
 	if sides[from] == nil || sides[to] == nil {
-		m.refuse(n, "%s: accepted: one route as %q and one as %q", name, from, to)
-		return way{}, false
+		return way{}, m.refuse(n, "%s: accepted: one route as %q and one as %q", name, from, to)
 	}
 	if name == migrateRoute && ok && (begins <= 0 || interval <= 0) {
-		m.refuse(n, "%s: accepted: a start_time, in seconds since 1970, and an interval above 0", name)
-		return way{}, false
+		return way{}, m.refuse(n, "%s: accepted: a start_time, in seconds since 1970, and an interval above 0", name)
 	}
 	w, other, valid := m.pair(n, name, sides[from], sides[to])
 	w.to, w.missed = &other, name == warmUpRoute
@@ -440,9 +435,8 @@ func (m *mcrouter) prefixes(n *yaml.Node, arguments []field) (choices []choice, 
 	}
 	wildcard := given["wildcard"].value
 	if wildcard == nil {
-		m.refuse(n, "%s: no \"wildcard\", so other keys have no servers; accepted: a route with a \"wildcard\"",
-			prefixRoute)
-		return nil, false
+		return nil, m.refuse(n,
+			"%s: no \"wildcard\", so other keys have no servers; accepted: a route with a \"wildcard\"", prefixRoute)
 	}
 	w, valid := m.way(wildcard)
 	return append(choices, choice{"", w}), ok && valid

@@ -246,8 +246,7 @@ func (m *mcrouter) server(at *yaml.Node, text string) (address, security string,
 		address = "unix:" + address
 	case strings.HasPrefix(text, "["):
 		if host, rest, ok = strings.Cut(text[1:], "]:"); !ok {
-			m.refuse(at, "servers: %q; accepted: [ipv6]:port", text)
-			return "", "", false
+			return "", "", m.refuse(at, "servers: %q; accepted: [ipv6]:port", text)
 		}
 		fallthrough
 	default:
@@ -257,8 +256,8 @@ func (m *mcrouter) server(at *yaml.Node, text string) (address, security string,
 	parts := append(strings.Split(rest, ":"), "", "")
 	for i, accepted := range [][]string{{"", "ascii"}, {"", "plain", "ssl"}, {"", "notcompressed"}} {
 		if !slices.Contains(accepted, parts[i]) {
-			m.refuse(at, "servers: %q in %q; accepted: %s", parts[i], text, strings.Join(accepted[1:], ", "))
-			return "", "", false
+			return "", "", m.refuse(at, "servers: %q in %q; accepted: %s", parts[i], text,
+				strings.Join(accepted[1:], ", "))
 		}
 	}
 	return address, parts[1], true

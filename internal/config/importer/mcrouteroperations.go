@@ -81,9 +81,8 @@ func (m *mcrouter) operations(n *yaml.Node, name string, arguments []field) (w w
 	}
 	for i, use := range []*usage{writes, reads} {
 		if use == nil {
-			m.refuse(n, "%s: no route for %s; accepted: a route for it, or a default_policy", name,
+			return way{}, m.refuse(n, "%s: no route for %s; accepted: a route for it, or a default_policy", name,
 				[]string{"set", "get"}[i])
-			return way{}, false
 		}
 	}
 	deletes, uses := true, []usage{}
@@ -113,18 +112,16 @@ func (m *mcrouter) apart(writes, reads usage, byDefault *usage, chosen []operati
 			return slices.ContainsFunc(chosen, func(o operation) bool { return o.command.Value == command })
 		})
 		if len(left) > 0 {
-			m.refuse(byDefault.at,
+			return way{}, m.refuse(byDefault.at,
 				"default_policy: has %s for %s of %s, but line %d has %s of %s for writes; accepted: the same route "+
 					"for all but %s",
 				byDefault.handle, strings.Join(left, ", "), strings.Join(byDefault.pools, ", "), writes.at.Line,
 				writes.handle, strings.Join(writes.pools, ", "), plainReads[0])
-			return way{}, false
 		}
 	}
 	if _, toAll := writesToAll[writes.handle]; !toAll && !writes.sharded() {
-		m.refuse(writes.at, "%s: writes to only one of the servers; accepted: %s, %s", writes.handle,
+		return way{}, m.refuse(writes.at, "%s: writes to only one of the servers; accepted: %s, %s", writes.handle,
 			anyOf(writesToAll), poolRoute)
-		return way{}, false
 	}
 	return way{writes: writes, reads: writes, from: &way{writes: reads, reads: reads}}, true
 }

@@ -77,8 +77,7 @@ func (m *mcrouter) initial(n *yaml.Node, arguments []field) (use usage, ok bool)
 	var uses []usage
 	for _, child := range children {
 		if name, _, _, _ := m.part(child); name != poolRoute {
-			m.refuse(child, "%s of %s; accepted: %s with pools of their own", initialRoute, name, poolRoute)
-			return use, false
+			return use, m.refuse(child, "%s of %s; accepted: %s with pools of their own", initialRoute, name, poolRoute)
 		}
 		one, ok := m.leaf(child)
 		if !ok {
@@ -87,8 +86,7 @@ func (m *mcrouter) initial(n *yaml.Node, arguments []field) (use usage, ok bool)
 		uses = append(uses, one)
 	}
 	if len(uses) < 2 {
-		m.refuse(n, "%s: accepted: two routes or more as \"children\"", initialRoute)
-		return use, false
+		return use, m.refuse(n, "%s: accepted: two routes or more as \"children\"", initialRoute)
 	}
 	use = uses[0]
 	use.follows = uses[1:]
@@ -101,12 +99,12 @@ var hashKeys = []string{"hash_func", "salt"}
 // ofPool completes use, which hashes over the servers of the pool at n.
 func (m *mcrouter) ofPool(use usage, n *yaml.Node) (usage, bool) {
 	if n.Kind != yaml.ScalarNode {
-		m.refuse(n, "%s: not the name of a pool; accepted: the name of a pool under \"pools\"", use.handle)
-		return usage{}, false
+		return usage{}, m.refuse(n, "%s: not the name of a pool; accepted: the name of a pool under \"pools\"",
+			use.handle)
 	}
 	if m.pools[n.Value] == nil {
-		m.refuse(n, "%s: no pool is called %q%s", use.handle, n.Value, userinput.DidYouMean(n.Value, m.poolNames()))
-		return usage{}, false
+		return usage{}, m.refuse(n, "%s: no pool is called %q%s", use.handle, n.Value,
+			userinput.DidYouMean(n.Value, m.poolNames()))
 	}
 	use.pools = []string{n.Value}
 	return use, true
@@ -131,21 +129,18 @@ func (m *mcrouter) ofServers(use usage, n *yaml.Node) (usage, bool) {
 				return usage{}, false
 			}
 			if servers := m.serverNodes(pool.pools[0]); len(servers) != 1 {
-				m.refuse(child,
+				return usage{}, m.refuse(child,
 					"%s: stores a copy in each pool, but pool %q has %d servers; accepted: pools of one server each, "+
 						"or one pool whose servers all hold every key, as in \"%s|Pool|%s\"",
 					use.handle, pool.pools[0], len(servers), use.handle, pool.pools[0])
-				return usage{}, false
 			}
 			use.pools = append(use.pools, pool.pools[0])
 			continue
 		default:
-			m.refuse(child, "%s of %s: accepted: \"Pool|name\"", use.handle, cmp.Or(name, "nothing"))
-			return usage{}, false
+			return usage{}, m.refuse(child, "%s of %s: accepted: \"Pool|name\"", use.handle, cmp.Or(name, "nothing"))
 		}
 		if len(arguments) > 0 {
-			m.refuse(child, "%s: accepted: \"Pool|name\"", use.handle)
-			return usage{}, false
+			return usage{}, m.refuse(child, "%s: accepted: \"Pool|name\"", use.handle)
 		}
 		pool, ok := m.ofPool(usage{handle: use.handle}, short)
 		if !ok {
