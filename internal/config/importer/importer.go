@@ -69,32 +69,28 @@ type draft struct {
 	leaveOut []string
 
 	notes    []string // comments at the top
-	settings []setting
+	settings settings
 	problems []userinput.Problem
 }
 
 // setting is an option of mcmw with the reason for its value.
 type setting struct {
 	option string
-	value  any // a string, int, bool, []string, []setting for a mapping, []destination, or []move
+	value  any // a string, int, bool, []string, settings, or []settings
 	why    string
 }
 
-// destination is an entry of routes.
-type destination struct {
-	Prefix  string `yaml:"prefix,omitempty"`
-	Pool    string `yaml:"pool,omitempty"`
-	Default string `yaml:"default,omitempty"`
-	Reads   string `yaml:"reads,omitempty"`
-}
+// settings are a mapping.
+type settings []setting
 
-// move is an entry of migrations.
-type move struct {
-	From  string `yaml:"from"`
-	To    string `yaml:"to"`
-	Start string `yaml:"start"`
-	End   string `yaml:"end,omitempty"`
-	Copy  string `yaml:"copy,omitempty"`
+// entry returns an element of a list, such as a route, with those of the pairs of option and value that have a value.
+func entry(pairs ...string) (element settings) {
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] != "" {
+			element = append(element, setting{option: pair[0], value: pair[1]})
+		}
+	}
+	return element
 }
 
 func (d *draft) set(option string, value any, why string, args ...any) {
@@ -145,7 +141,7 @@ func (d *draft) result() ([]byte, error) {
 
 // write returns the file: the notes, then each setting with its reason as a comment.
 func (d *draft) write() ([]byte, error) {
-	root, err := mapping(d.settings)
+	root, err := d.settings.mapping()
 	if err != nil {
 		return nil, err
 	}
@@ -161,15 +157,18 @@ func (d *draft) write() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// mapping returns settings as YAML.
-func mapping(settings []setting) (*yaml.Node, error) {
+// MarshalYAML returns the mapping without the reasons.
+func (all settings) MarshalYAML() (any, error) { return all.mapping() }
+
+// mapping returns the settings with their reasons as comments.
+func (all settings) mapping() (*yaml.Node, error) {
 	n := &yaml.Node{Kind: yaml.MappingNode}
-	for _, s := range settings {
+	for _, s := range all {
 		key, value := &yaml.Node{}, &yaml.Node{}
 		key.SetString(s.option)
 		var err error
-		if inner, ok := s.value.([]setting); ok {
-			value, err = mapping(inner)
+		if inner, ok := s.value.(settings); ok {
+			value, err = inner.mapping()
 		} else {
 			err = value.Encode(s.value)
 		}

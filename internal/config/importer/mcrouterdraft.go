@@ -68,8 +68,8 @@ func (m *mcrouter) emit(choices []choice) {
 		return slices.ContainsFunc(links, func(l map[string]string) bool { return l[option] != value })
 	})
 	m.reach(shared, why)
-	var pools []setting
-	var moves []move
+	var pools settings
+	var moves []settings
 	var moving []string // the pools of moves
 	for _, w := range ways {
 		if w.to != nil {
@@ -88,10 +88,10 @@ func (m *mcrouter) emit(choices []choice) {
 					"deletes its key there", failoverRoute)
 			of.set("gutter-ttl", fmt.Sprintf("%ds", w.seconds), "failover_exptime")
 		}
-		var followers []follower
+		var followers []settings
 		for _, f := range w.follows {
 			what := map[bool]string{false: follow.All, true: follow.Purges}[w.deletes]
-			followers = append(followers, follower{f.pool(), what})
+			followers = append(followers, entry("pool", f.pool(), "what", what))
 		}
 		if followers != nil {
 			of.set("follow", followers, "the requests are delivered later, and again if they fail")
@@ -102,16 +102,16 @@ func (m *mcrouter) emit(choices []choice) {
 		pools = append(pools, setting{option: w.pool(), value: of.settings})
 	}
 	m.set("pools", pools, "")
-	var routes []destination
+	var routes []settings
 	for _, c := range choices {
-		d := destination{Prefix: c.prefix, Pool: c.pool()}
+		key, reads := "pool", ""
 		if c.prefix == "" {
-			d = destination{Default: c.pool()}
+			key = "default"
 		}
 		if c.from != nil {
-			d.Reads = c.from.pool()
+			reads = c.from.pool()
 		}
-		routes = append(routes, d)
+		routes = append(routes, entry("prefix", c.prefix, key, c.pool(), "reads", reads))
 	}
 	why = ""
 	if len(choices) > 1 {
@@ -125,19 +125,14 @@ func (m *mcrouter) emit(choices []choice) {
 	}
 }
 
-// follower is an entry of follow.
-type follower struct {
-	Pool string `yaml:"pool"`
-	What string `yaml:"what"`
-}
-
 // move returns the entry of migrations for w.
-func (w way) move() move {
+func (w way) move() settings {
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+	end, copied := at(w.end), ""
 	if w.missed {
-		return move{From: w.pool(), To: w.to.pool(), Start: at(w.start), Copy: "missed"}
+		end, copied = "", "missed"
 	}
-	return move{From: w.pool(), To: w.to.pool(), Start: at(w.start), End: at(w.end)}
+	return entry("from", w.pool(), "to", w.to.pool(), "start", at(w.start), "end", end, "copy", copied)
 }
 
 // treat sets the options for writing and reading the keys of a pool.
