@@ -191,6 +191,7 @@ func TestWhatMcrouterDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
 		operations(`"set": {"type": "FailoverWithExptimeRoute"}, "get": "PoolRoute|A"`):                                                                                       "m.json:5: FailoverWithExptimeRoute below a choice by the command",
 		`"PollRoute|A"`:   `m.json:5: "PollRoute" is not a route that mcmw knows; accepted: PoolRoute`,
 		`"PoolRoute"`:     "m.json:5: PoolRoute: has no pool",
+		`{"type": "AllSyncRoute", "children": []}`: "m.json:5: AllSyncRoute: has no pool",
 		`"PoolRoute|D"`:   `m.json:5: PoolRoute: no pool is called "D"`,
 		`7`:               `m.json:5: "7" is not a route that mcmw knows`,
 		`["PoolRoute|A"]`: `m.json:5: not a route; accepted: "Name|argument", or an object with a type`,

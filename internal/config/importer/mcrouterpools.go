@@ -118,40 +118,37 @@ func (m *mcrouter) ofServers(use usage, n *yaml.Node) (usage, bool) {
 		children = n.Content
 	}
 	for _, child := range children {
-		name, arguments, short, ok := m.part(child)
+		name, _, short, ok := m.part(child)
+		var pool usage
 		switch {
 		case !ok:
-			return usage{}, false
 		case name == "Pool" && short != nil && len(children) == 1:
+			pool, ok = m.ofPool(use, short)
 		case name == poolRoute && use.handle != hashRoute:
-			pool, ok := m.leaf(child)
-			if !ok {
-				return usage{}, false
+			if pool, ok = m.leaf(child); !ok {
+				break
 			}
 			if servers := m.serverNodes(pool.pools[0]); len(servers) != 1 {
-				return usage{}, m.refuse(child,
+				ok = m.refuse(child,
 					"%s: stores a copy in each pool, but pool %q has %d servers; accepted: pools of one server each, "+
 						"or one pool whose servers all hold every key, as in \"%s|Pool|%s\"",
 					use.handle, pool.pools[0], len(servers), use.handle, pool.pools[0])
 			}
-			use.pools = append(use.pools, pool.pools[0])
-			continue
 		default:
-			return usage{}, m.refuse(child, "%s of %s: accepted: \"Pool|name\"", use.handle, cmp.Or(name, "nothing"))
+			ok = m.refuse(child, "%s of %s: accepted: \"Pool|name\"", use.handle, cmp.Or(name, "nothing"))
 		}
-		if len(arguments) > 0 {
-			return usage{}, m.refuse(child, "%s: accepted: \"Pool|name\"", use.handle)
-		}
-		pool, ok := m.ofPool(usage{handle: use.handle}, short)
 		if !ok {
 			return usage{}, false
 		}
 		use.pools = append(use.pools, pool.pools...)
 	}
+	if len(children) == 0 {
+		return usage{}, m.refuse(n, "%s: has no pool", use.handle)
+	}
 	if use.handle == hashRoute {
 		use.handle = poolRoute
 	}
-	return use, len(use.pools) > 0
+	return use, true
 }
 
 func (m *mcrouter) poolNames() []string {

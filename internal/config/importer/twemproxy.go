@@ -15,20 +15,20 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// twemproxyKeys has the translation of every key of a pool of twemproxy. A key without translate has no counterpart and
-// needs none: note says why.
+// twemproxyKeys has the translation of every key of a pool of twemproxy. A key with a note has no counterpart and needs
+// none: note says why. One without anything is translated together with others, after all keys are known.
 var twemproxyKeys = map[string]struct {
-	translate func(d *draft, p *twemproxyPool, f field)
+	translate func(d *draft, f field)
 	note      string
 }{
 	"listen":       {translate: (*draft).twemproxyListen},
-	"hash":         {translate: func(_ *draft, p *twemproxyPool, f field) { p.hash = f }},
-	"distribution": {translate: func(_ *draft, p *twemproxyPool, f field) { p.distribution = f }},
-	"hash_tag": {translate: func(d *draft, _ *twemproxyPool, f field) {
+	"hash":         {},
+	"distribution": {},
+	"hash_tag": {translate: func(d *draft, f field) {
 		d.set("hash-tag", f.value.Value, "hash_tag, line %d", f.key.Line)
 	}},
-	"timeout": {translate: func(_ *draft, p *twemproxyPool, f field) { p.timeout = f }},
-	"server_failure_limit": {translate: func(d *draft, _ *twemproxyPool, f field) {
+	"timeout": {},
+	"server_failure_limit": {translate: func(d *draft, f field) {
 		if limit, ok := d.number(f); ok {
 			d.set("failure-limit", limit, "server_failure_limit, line %d", f.key.Line)
 		}
@@ -48,13 +48,6 @@ var twemproxyKeys = map[string]struct {
 	"server_connections":   {note: "each worker has its own connections"},
 	"server_retry_timeout": {note: "mcmw probes a server that is down, with back-off"},
 	"tcpkeepalive":         {note: "always on"},
-}
-
-// twemproxyPool has the values that are translated together, after all keys are known.
-type twemproxyPool struct {
-	name                        string
-	hash, distribution, timeout field // zero if not given
-	listens, hasServers         bool  // listen and servers are given
 }
 
 // importTwemproxy translates the pool called name, or the only pool if name is "".
@@ -81,30 +74,32 @@ func importTwemproxy(d *draft, root *yaml.Node, name string) {
 	}
 	pool := pools[chosen]
 	d.note("Pool %s of %s (twemproxy), by mcmw config import.", pool.key.Value, d.file)
-	p := &twemproxyPool{name: pool.key.Value}
+	given := map[string]field{}
 	for _, f := range d.fields(pool.value) {
 		known, ok := twemproxyKeys[f.key.Value]
 		switch {
 		case !ok:
 			d.refuse(f.key, "unknown key %q%s", f.key.Value,
 				userinput.DidYouMean(f.key.Value, slices.Sorted(maps.Keys(twemproxyKeys))))
-		case known.translate == nil:
+		case known.note != "":
 			d.note("No option is needed for %s (line %d): %s.", f.key.Value, f.key.Line, known.note)
 		case f.key.Value != "servers" && (f.value.Kind != yaml.ScalarNode || userinput.IsNull(f.value)):
 			d.refuse(f.key, "%s: not a single value", f.key.Value)
 		default:
-			known.translate(d, p, f)
+			given[f.key.Value] = f
+			if known.translate != nil {
+				known.translate(d, f)
+			}
 		}
 	}
-	if !p.listens {
-		d.refuse(pool.key, "%s: has no key \"listen\"", p.name)
-	}
-	if !p.hasServers {
-		d.refuse(pool.key, "%s: has no key \"servers\"", p.name)
+	for _, key := range []string{"listen", "servers"} {
+		if given[key].key == nil {
+			d.refuse(pool.key, "%s: has no key %q", pool.key.Value, key)
+		}
 	}
 	d.set("replicas", 1, "twemproxy keeps a key on one server")
-	d.twemproxyPlacement(p)
-	d.twemproxyTimeout(p)
+	d.twemproxyPlacement(given["distribution"], given["hash"])
+	d.twemproxyTimeout(given["timeout"])
 	if chosen > 0 {
 		d.set("admin", net.JoinHostPort("127.0.0.1", strconv.Itoa(9150+chosen)),
 			"each mcmw on a machine needs its own; this is pool %d of the file", chosen+1)
@@ -113,11 +108,11 @@ func importTwemproxy(d *draft, root *yaml.Node, name string) {
 
 const noRedis = "mcmw speaks only memcached's protocol"
 
-func refusedRedis(d *draft, _ *twemproxyPool, f field) { d.refuseKey(f.key, noRedis) }
+func refusedRedis(d *draft, f field) { d.refuseKey(f.key, noRedis) }
 
 // refusedTrue refuses a switch that is on.
-func refusedTrue(why string) func(*draft, *twemproxyPool, field) {
-	return func(d *draft, _ *twemproxyPool, f field) {
+func refusedTrue(why string) func(*draft, field) {
+	return func(d *draft, f field) {
 		switch f.value.Value {
 		case "true":
 			d.refuseKey(f.key, why)
@@ -137,8 +132,7 @@ func (d *draft) number(f field) (int, bool) {
 	return n, err == nil
 }
 
-func (d *draft) twemproxyListen(p *twemproxyPool, f field) {
-	p.listens = true
+func (d *draft) twemproxyListen(f field) {
 	address, why := f.value.Value, fmt.Sprintf("line %d", f.key.Line)
 	if path, mode, given := strings.Cut(address, " "); strings.HasPrefix(path, "/") {
 		if address = "unix:" + path; given {
@@ -153,8 +147,7 @@ func (d *draft) twemproxyListen(p *twemproxyPool, f field) {
 	d.set("listen", []string{address}, "%s", why)
 }
 
-func (d *draft) twemproxyServers(p *twemproxyPool, f field) {
-	p.hasServers = true
+func (d *draft) twemproxyServers(f field) {
 	servers := d.texts(f.key, f.value)
 	for i, s := range servers {
 		if _, name, _ := strings.Cut(s, " "); strings.HasSuffix(name, ":"+strconv.Itoa(config.DefaultServerPort)) {
@@ -166,20 +159,21 @@ func (d *draft) twemproxyServers(p *twemproxyPool, f field) {
 	d.set("servers", servers, "line %d; mcmw accepts twemproxy's form", f.key.Line)
 }
 
-func (d *draft) twemproxyPlacement(p *twemproxyPool) {
+// twemproxyPlacement sets how keys are placed. Without a key a field is not given.
+func (d *draft) twemproxyPlacement(of, by field) {
 	where := func(f field, byDefault string) (value, why string) {
 		if f.key == nil {
 			return byDefault, "twemproxy's default"
 		}
 		return f.value.Value, fmt.Sprintf("line %d", f.key.Line)
 	}
-	distribution, why := where(p.distribution, "ketama")
-	hash, hashWhy := where(p.hash, "fnv1a_64")
+	distribution, why := where(of, "ketama")
+	hash, hashWhy := where(by, "fnv1a_64")
 	switch distribution {
 	case "ketama":
 		d.set("ring", route.RingTwemproxy.String(), "distribution: ketama, %s: keys stay where they are", why)
 		if words := config.Find("hash").Words()[1:]; !slices.Contains(words, hash) {
-			d.refuse(p.hash.key, "hash: %q is unknown; accepted: %s", hash, strings.Join(words, ", "))
+			d.refuse(by.key, "hash: %q is unknown; accepted: %s", hash, strings.Join(words, ", "))
 			return
 		}
 		d.set("hash", hash, "%s", hashWhy)
@@ -187,23 +181,23 @@ func (d *draft) twemproxyPlacement(p *twemproxyPool) {
 		d.set("ring", route.RingRendezvous.String(),
 			"distribution: modula, %s: mcmw has no equivalent, so keys move and the cache starts cold", why)
 	case "random":
-		d.refuseKey(p.distribution.key,
+		d.refuseKey(of.key,
 			"random sends each request to any server, so values are rarely found; mcmw places a key by its hash")
 	default:
-		d.refuse(p.distribution.key, "distribution: %q is unknown; accepted: ketama, modula", distribution)
+		d.refuse(of.key, "distribution: %q is unknown; accepted: ketama, modula", distribution)
 	}
 }
 
 // twemproxyTimeout sets the timeouts. twemproxy's are in milliseconds; without one above 0 it has none.
-func (d *draft) twemproxyTimeout(p *twemproxyPool) {
-	if p.timeout.key != nil {
-		ms, ok := d.number(p.timeout)
+func (d *draft) twemproxyTimeout(timeout field) {
+	if timeout.key != nil {
+		ms, ok := d.number(timeout)
 		if !ok {
 			return
 		}
 		if ms > 0 {
 			value := fmt.Sprintf("%dms", ms)
-			d.set("timeout", value, "line %d", p.timeout.key.Line)
+			d.set("timeout", value, "line %d", timeout.key.Line)
 			d.set("connect-timeout", value, "as timeout")
 			return
 		}
