@@ -8,7 +8,6 @@ package secret
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -68,7 +67,7 @@ func follow[T any](what string, paths, private []string, log *slog.Logger,
 		return nil, err
 	}
 	f.current.Store(value)
-	f.seen = digest(contents)
+	f.seen = digest(contents, nil)
 	return f, nil
 }
 
@@ -87,10 +86,7 @@ func (f *followed[T]) get() *T {
 // times: the files are short, and a file may be replaced by one with the same time and size.
 func (f *followed[T]) check() {
 	contents, err := f.read()
-	seen := digest(contents)
-	if err != nil {
-		seen = digest([][]byte{[]byte(err.Error())})
-	}
+	seen := digest(contents, err)
 	if seen == f.seen {
 		return
 	}
@@ -134,12 +130,6 @@ func (f *followed[T]) read() ([][]byte, error) {
 	return contents, nil
 }
 
-func digest(contents [][]byte) (sum [sha256.Size]byte) {
-	h := sha256.New()
-	for _, b := range contents {
-		_ = binary.Write(h, binary.LittleEndian, int64(len(b)))
-		h.Write(b)
-	}
-	h.Sum(sum[:0])
-	return sum
+func digest(contents [][]byte, err error) [sha256.Size]byte {
+	return sha256.Sum256(fmt.Appendf(nil, "%q %v", contents, err))
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -113,15 +112,8 @@ func Login(path string, log *slog.Logger) (func() (user, password string), error
 	}, nil
 }
 
-// hash returns the hash of a name and a password. It includes the length of the name, so that the two are not
-// ambiguous.
-func hash(user, password []byte) [sha256.Size]byte {
-	b := binary.LittleEndian.AppendUint64(nil, uint64(len(user)))
-	return sha256.Sum256(append(append(b, user...), password...))
-}
-
-// entryLen returns the length in bytes of a line user:password with its end.
-func entryLen(user, password []byte) int { return len(user) + len(":") + len(password) + len("\n") }
+// hash returns the hash of a name and a password. They are quoted, so that the two are not ambiguous.
+func hash(user, password []byte) [sha256.Size]byte { return sha256.Sum256(fmt.Appendf(nil, "%q %q", user, password)) }
 
 // parseEntries parses lines user:password and, after blanks, prefixes. It is an error if there are none. No name and no
 // password has a blank: memcached's protocol separates words by blanks, so it could never match.
@@ -133,6 +125,7 @@ func parseEntries(path string, contents []byte) ([]entry, error) {
 		line = bytes.TrimRight(line, "\r\n")
 		user, rest, ok := bytes.Cut(line, []byte(":"))
 		password, list, bound := bytes.Cut(rest, []byte(" "))
+		length := len(user) + len(":") + len(password) + len("\n")
 		var prefixes []string
 		if bound {
 			prefixes = strings.Split(string(list), " ")
@@ -147,8 +140,8 @@ func parseEntries(path string, contents []byte) ([]entry, error) {
 			err = errors.New("has no password after the colon")
 		case bytes.ContainsAny(user, unsendable) || bytes.ContainsAny(rest, unsendable[1:]):
 			err = errors.New("contains a blank, a carriage return or a zero byte, which no client can send")
-		case entryLen(user, password) > maxEntry:
-			err = fmt.Errorf("has %d bytes; accepted: up to %d, as in memcached", entryLen(user, password), maxEntry)
+		case length > maxEntry:
+			err = fmt.Errorf("has %d bytes; accepted: up to %d, as in memcached", length, maxEntry)
 		case slices.Contains(prefixes, ""):
 			err = errors.New("has a blank after which no prefix follows; accepted: user:password, or " +
 				"user:password PREFIX [PREFIX ...]")
