@@ -1,3 +1,7 @@
+// Command mcmw is a middleware between memcached clients and memcached servers. `mcmw help` lists its commands.
+//
+// The exit code is 0 on success, 1 on failure, and 2 when the flags, the environment or the
+// configuration file are invalid.
 package main
 
 import (
@@ -9,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -141,4 +146,38 @@ func writeJSON(w io.Writer, v any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(v)
+}
+
+// newManualCommand returns the hidden command that writes the manual pages and the completion scripts for packages.
+func newManualCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:    "manual DIRECTORY",
+		Short:  "Write manual pages and completion scripts to man and completion in a directory",
+		Args:   cobra.ExactArgs(1),
+		Hidden: true,
+	}
+	command.RunE = func(cmd *cobra.Command, args []string) error {
+		root, man, completion := cmd.Root(), filepath.Join(args[0], "man"), filepath.Join(args[0], "completion")
+		for _, dir := range []string{man, completion} {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return err
+			}
+		}
+		for name, page := range commandline.Manual(root, build.Version) {
+			if err := os.WriteFile(filepath.Join(man, name+".1"), []byte(page), 0o644); err != nil {
+				return err
+			}
+		}
+		for shell, write := range map[string]func(string) error{
+			"bash": func(path string) error { return root.GenBashCompletionFileV2(path, true) },
+			"zsh":  root.GenZshCompletionFile,
+			"fish": func(path string) error { return root.GenFishCompletionFile(path, true) },
+		} {
+			if err := write(filepath.Join(completion, "mcmw."+shell)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return command
 }

@@ -458,7 +458,7 @@ func (k *Control) adopt(e event, c *config.Config, servers []route.Server) {
 	k.pending = false
 	k.hold(c, servers)
 	switch {
-	case len(changes) > 0 || moved.Fields() != nil:
+	case len(changes) > 0 || moved.Any():
 		k.Counts.Reloaded(stats.ReloadApplied)
 		fields := []any{"why", reasons[e]}
 		if len(changes) > 0 {
@@ -505,7 +505,7 @@ func (k *Control) update(ctx context.Context, m Applier, servers []route.Server,
 		moved := discover.Compare(k.servers, servers)
 		corrected := k.rejected != ""
 		k.hold(k.config, servers)
-		if moved.Fields() != nil {
+		if moved.Any() {
 			k.Counts.Updated(stats.ReloadApplied)
 			k.report(moved)
 		} else if corrected {

@@ -71,3 +71,6 @@ func (c Changes) Fields() (fields []any) {
 	}
 	return fields
 }
+
+// Any reports whether there are any changes.
+func (c Changes) Any() bool { return c.Fields() != nil }
