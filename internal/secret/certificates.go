@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 )
 
 // ServerFiles are the PEM files of a TLS server; the zero value means no TLS.
@@ -29,41 +30,21 @@ type ClientFiles struct {
 	Name string
 }
 
-// base returns the common configuration of both sides. Records have their full size from the start, because memcached
-// and its clients wait for whole messages, not for their first bytes.
-func base() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, DynamicRecordSizingDisabled: true}
-}
-
 // ServerTLS returns a configuration that uses the files' current contents for each handshake. The error is a
 // *FileError.
 func ServerTLS(files ServerFiles, log *slog.Logger) (*tls.Config, error) {
-	paths := []string{files.Cert, files.Key}
-	if files.ClientCA != "" {
-		paths = append(paths, files.ClientCA)
-	}
-	f, err := follow("certificate shown to clients", paths, []string{files.Key}, log,
-		func(contents [][]byte) (*tls.Config, error) {
-			c := base()
+	f, err := followTLS("certificate shown to clients", []string{files.Cert, files.Key, files.ClientCA}, files.Cert,
+		files.Key, files.ClientCA, log, func(c *tls.Config, authorities *x509.CertPool) {
 			// A resumed session would bypass the check of a certificate that is no longer accepted.
 			c.SessionTicketsDisabled = true
-			pair, err := keyPair(files.Cert, files.Key, contents[0], contents[1])
-			if err != nil {
-				return nil, err
-			}
-			c.Certificates = []tls.Certificate{pair}
-			if files.ClientCA != "" {
+			if c.ClientCAs = authorities; authorities != nil {
 				c.ClientAuth = tls.RequireAndVerifyClientCert
-				if c.ClientCAs, err = pool(files.ClientCA, contents[2]); err != nil {
-					return nil, err
-				}
 			}
-			return c, nil
 		})
 	if err != nil {
 		return nil, err
 	}
-	c := base()
+	c := f.get().Clone()
 	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return f.get(), nil }
 	return c, nil
 }
@@ -71,33 +52,9 @@ func ServerTLS(files ServerFiles, log *slog.Logger) (*tls.Config, error) {
 // ClientTLS returns a function that returns the configuration of a connection to host, according to the files' current
 // contents. The error is a *FileError.
 func ClientTLS(files ClientFiles, log *slog.Logger) (func(host string) *tls.Config, error) {
-	var paths, private []string
-	if files.CA != "" {
-		paths = append(paths, files.CA)
-	}
-	if files.Cert != "" {
-		paths = append(paths, files.Cert, files.Key)
-		private = append(private, files.Key)
-	}
-	f, err := follow("certificates for connections to servers", paths, private, log,
-		func(contents [][]byte) (*tls.Config, error) {
-			c := base()
-			var err error
-			if files.CA != "" {
-				if c.RootCAs, err = pool(files.CA, contents[0]); err != nil {
-					return nil, err
-				}
-				contents = contents[1:]
-			}
-			if files.Cert != "" {
-				pair, err := keyPair(files.Cert, files.Key, contents[0], contents[1])
-				if err != nil {
-					return nil, err
-				}
-				c.Certificates = []tls.Certificate{pair}
-			}
-			return c, nil
-		})
+	f, err := followTLS("certificates for connections to servers", []string{files.CA, files.Cert, files.Key},
+		files.Cert, files.Key, files.CA, log,
+		func(c *tls.Config, authorities *x509.CertPool) { c.RootCAs = authorities })
 	if err != nil {
 		return nil, err
 	}
@@ -106,6 +63,36 @@ func ClientTLS(files ClientFiles, log *slog.Logger) (func(host string) *tls.Conf
 		c.ServerName = cmp.Or(files.Name, host)
 		return c
 	}, nil
+}
+
+// followTLS makes a configuration from a certificate with its key, and authorities, unless these paths are "". paths
+// are the same in the order of the log. complete uses the authorities, nil if there are none.
+func followTLS(what string, paths []string, cert, key, ca string, log *slog.Logger,
+	complete func(c *tls.Config, authorities *x509.CertPool),
+) (*followed[tls.Config], error) {
+	given := func(paths ...string) []string {
+		return slices.DeleteFunc(paths, func(path string) bool { return path == "" })
+	}
+	return follow(what, given(paths...), given(key), log, func(contents map[string][]byte) (c *tls.Config, err error) {
+		// Records have their full size from the start, because memcached and its clients wait for whole messages, not
+		// for their first bytes.
+		c = &tls.Config{MinVersion: tls.VersionTLS12, DynamicRecordSizingDisabled: true}
+		if cert != "" {
+			pair, err := keyPair(cert, key, contents[cert], contents[key])
+			if err != nil {
+				return nil, err
+			}
+			c.Certificates = []tls.Certificate{pair}
+		}
+		var authorities *x509.CertPool
+		if ca != "" {
+			if authorities, err = pool(ca, contents[ca]); err != nil {
+				return nil, err
+			}
+		}
+		complete(c, authorities)
+		return c, nil
+	})
 }
 
 // keyPair parses a certificate chain and its key.

@@ -39,7 +39,7 @@ type followed[T any] struct {
 	paths []string
 	// private are the paths of files that other users should not be able to read.
 	private []string
-	parse   func(contents [][]byte) (*T, error)
+	parse   func(contents map[string][]byte) (*T, error) // contents are by path
 	log     *slog.Logger
 	since   time.Time
 
@@ -55,7 +55,7 @@ type followed[T any] struct {
 // follow reads the files and makes the value. private are the paths of files that other users should not be able to
 // read. what names the files in the log. The error is a *FileError.
 func follow[T any](what string, paths, private []string, log *slog.Logger,
-	parse func([][]byte) (*T, error),
+	parse func(map[string][]byte) (*T, error),
 ) (*followed[T], error) {
 	f := &followed[T]{what: what, paths: paths, private: private, parse: parse, log: log, since: time.Now()}
 	contents, err := f.read()
@@ -118,18 +118,18 @@ func Exposed(path string) string {
 		path, info.Mode().Perm())
 }
 
-func (f *followed[T]) read() ([][]byte, error) {
-	contents := make([][]byte, len(f.paths))
-	for i, path := range f.paths {
+func (f *followed[T]) read() (map[string][]byte, error) {
+	contents := make(map[string][]byte, len(f.paths))
+	for _, path := range f.paths {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			return nil, &FileError{path, errors.Unwrap(err)} // without the path that package os adds
 		}
-		contents[i] = b
+		contents[path] = b
 	}
 	return contents, nil
 }
 
-func digest(contents [][]byte, err error) [sha256.Size]byte {
+func digest(contents map[string][]byte, err error) [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%q %v", contents, err))
 }

@@ -52,8 +52,8 @@ func Users(path string, log *slog.Logger) (login func(user, password []byte) *Us
 		users []*User
 	}
 	f, err := follow("names and passwords of clients", []string{path}, []string{path}, log,
-		func(contents [][]byte) (*known, error) {
-			entries, err := parseEntries(path, contents[0])
+		func(contents map[string][]byte) (*known, error) {
+			entries, err := parseEntries(path, contents[path])
 			if err != nil {
 				return nil, err
 			}
@@ -89,8 +89,8 @@ func Users(path string, log *slog.Logger) (login func(user, password []byte) *Us
 // *FileError.
 func Login(path string, log *slog.Logger) (func() (user, password string), error) {
 	f, err := follow("name and password for servers", []string{path}, []string{path}, log,
-		func(contents [][]byte) (*entry, error) {
-			entries, err := parseEntries(path, contents[0])
+		func(contents map[string][]byte) (*entry, error) {
+			entries, err := parseEntries(path, contents[path])
 			switch {
 			case err != nil:
 			case len(entries) > 1:
@@ -113,7 +113,9 @@ func Login(path string, log *slog.Logger) (func() (user, password string), error
 }
 
 // hash returns the hash of a name and a password. They are quoted, so that the two are not ambiguous.
-func hash(user, password []byte) [sha256.Size]byte { return sha256.Sum256(fmt.Appendf(nil, "%q %q", user, password)) }
+func hash(user, password []byte) [sha256.Size]byte {
+	return sha256.Sum256(fmt.Appendf(nil, "%q %q", user, password))
+}
 
 // parseEntries parses lines user:password and, after blanks, prefixes. It is an error if there are none. No name and no
 // password has a blank: memcached's protocol separates words by blanks, so it could never match.

@@ -321,8 +321,8 @@ func TestErrorsOfPasswordFilesDoNotQuoteThem(t *testing.T) {
 func TestManyGoroutinesMayCallGetWhileTheFileChanges(t *testing.T) {
 	path := write(t, "user:1")
 	f, err := follow("numbers", []string{path}, nil, slog.New(slog.DiscardHandler),
-		func(contents [][]byte) (*string, error) {
-			s := string(contents[0])
+		func(contents map[string][]byte) (*string, error) {
+			s := string(contents[path])
 			return &s, nil
 		})
 	require.NoError(t, err)
