@@ -271,7 +271,7 @@ func (f *Finder) ask(ctx context.Context, l Lookups, early bool) map[question]er
 		r, known := new(result), f.answers[q].targets
 		results[q] = r
 		asking.Go(func() {
-			by := asker{resolver: resolver}
+			by := asker{resolver: resolver, server: l.Resolver}
 			if s.TLS {
 				by.secure, r.err = secure()
 			}

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -127,32 +128,7 @@ func NewResolver(addr string) Resolver {
 	r.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return d.DialContext(ctx, network, addr)
 	}
-	return otherServer{r, addr}
-}
-
-// otherServer is a resolver for a DNS server other than the system's, whose errors name this server. Those of the net
-// package name the system's.
-type otherServer struct {
-	*net.Resolver
-	addr string
-}
-
-func (o otherServer) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
-	addrs, err := o.Resolver.LookupNetIP(ctx, network, host)
-	return addrs, o.correct(err)
-}
-
-func (o otherServer) LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error) {
-	name, records, err := o.Resolver.LookupSRV(ctx, service, proto, name)
-	return name, records, o.correct(err)
-}
-
-// correct returns err with the name of the server that was asked.
-func (o otherServer) correct(err error) error {
-	if e, ok := errors.AsType[*net.DNSError](err); ok && e.Server != "" {
-		e.Server = o.addr
-	}
-	return err
+	return r
 }
 
 const (
@@ -190,6 +166,8 @@ type reply struct {
 // asker is what lookups ask.
 type asker struct {
 	resolver Resolver
+	// server is the DNS server that resolver asks; "": the system's. Errors of the net package always name the system's.
+	server string
 	// secure returns the TLS configuration of a connection to host; nil: connections have no TLS.
 	secure func(host string) *tls.Config
 }
@@ -213,6 +191,11 @@ func lookUp(ctx context.Context, by asker, w *watch, q question, known []target)
 		found.targets, found.unresolved, err = lookUpService(ctx, by.resolver, q, known)
 	default:
 		found.targets, err = lookUpAddresses(ctx, by.resolver, q)
+	}
+	for _, err := range slices.AppendSeq([]error{err}, maps.Values(found.unresolved)) {
+		if e, ok := errors.AsType[*net.DNSError](err); ok && e.Server != "" {
+			e.Server = cmp.Or(by.server, e.Server)
+		}
 	}
 	switch e, ok := errors.AsType[*net.DNSError](err); {
 	case ok && e.IsNotFound:
