@@ -9,7 +9,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"mcmw/internal/discover"
 	"mcmw/internal/userinput"
 )
 
@@ -108,33 +107,6 @@ func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, er
 		}
 	}
 	return values, nil
-}
-
-// serverProperties are those of a server in the file.
-var serverProperties = []property{{key: "name"}, {key: "address"}, {key: "weight"}, {key: "zone"}}
-
-// parseServerMapping reads a server that the file gives as a mapping with serverProperties.
-func parseServerMapping(n *yaml.Node) (discover.Spec, error) {
-	fields, err := readTexts(n, serverProperties)
-	if err != nil {
-		return discover.Spec{}, err
-	}
-	if fields["address"] == "" {
-		return discover.Spec{}, errors.New("has no key \"address\"")
-	}
-	weight := 1
-	if text, ok := fields["weight"]; ok {
-		if weight, err = parseWeight(text); err != nil {
-			return discover.Spec{}, err
-		}
-	}
-	zone, given := fields["zone"]
-	if given {
-		if err := checkZone(zone); err != nil {
-			return discover.Spec{}, err
-		}
-	}
-	return makeSpec(fields["name"], fields["address"], weight, zone)
 }
 
 func unknownKey(key string) string {

@@ -14,7 +14,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"mcmw/internal/discover"
 	"mcmw/internal/enum"
 	"mcmw/internal/userinput"
 )
@@ -394,11 +393,10 @@ var servers = kind{
 	placeholder: "SERVER,...", accepts: serverForms, schema: listSchema,
 	reset: func(c *Config) { c.Specs = nil },
 	set: func(c *Config, v given) error {
-		parse := func() (discover.Spec, error) { return parseServer(v.text) }
+		s, err := parseServer(v.text)
 		if v.mapping != nil {
-			parse = func() (discover.Spec, error) { return parseServerMapping(v.mapping) }
+			s, err = parseServerMapping(v.mapping)
 		}
-		s, err := parse()
 		if err == nil {
 			c.Specs = append(c.Specs, s)
 		}

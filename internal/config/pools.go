@@ -101,22 +101,17 @@ func (c *Config) readPools() Problems {
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], userinput.Resolve(n.Content[i+1])
 		p := pool{name: key.Value, origin: c.poolMapping.at(key)}
-		within := p.within()
-		refuse := func(text string, args ...any) {
-			problems = append(problems, Problem{p.origin, within, fmt.Sprintf(text, args...)})
-		}
+		within, refused := p.within(), ""
 		switch {
 		case !labelPattern.MatchString(p.name):
-			problems = append(problems, Problem{
-				p.origin, optionPools,
-				fmt.Sprintf("the name %q; accepted: %s", p.name, labelWords),
-			})
-			continue
+			within, refused = optionPools, fmt.Sprintf("the name %q; accepted: %s", p.name, labelWords)
 		case slices.ContainsFunc(c.pools, func(o pool) bool { return o.name == p.name }):
-			refuse("given twice")
-			continue
+			refused = "given twice"
 		case value.Kind != yaml.MappingNode:
-			refuse("not a mapping; accepted: options of a pool, such as servers")
+			refused = "not a mapping; accepted: options of a pool, such as servers"
+		}
+		if refused != "" {
+			problems = append(problems, Problem{p.origin, within, refused})
 			continue
 		}
 		d := *c

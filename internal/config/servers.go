@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"mcmw/internal/discover"
 	"mcmw/internal/route"
 )
@@ -36,31 +38,28 @@ const wordRecord = "record"
 
 // parseServer reads one entry of the list of servers from its text form. A server without a name is named by its
 // address as written.
-func parseServer(text string) (discover.Spec, error) {
+func parseServer(text string) (spec discover.Spec, err error) {
 	if address, name, ok := strings.Cut(strings.TrimSpace(text), " "); ok {
 		return parseTwemproxy(address, strings.TrimSpace(name))
 	}
-	rest, name := text, ""
+	rest, name, zone, weight := text, "", "", 1
 	if !strings.HasPrefix(text, unixPrefix) {
 		if before, after, ok := strings.Cut(text, "="); ok {
 			name, rest = before, after
 			if name == "" {
-				return discover.Spec{}, errors.New("has no name before the =")
+				return spec, errors.New("has no name before the =")
 			}
 		}
 	}
-	zone := ""
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 && !strings.HasPrefix(rest, unixPrefix) {
 		rest, zone = rest[:i], rest[i+1:]
 		if err := checkZone(zone); err != nil {
-			return discover.Spec{}, err
+			return spec, err
 		}
 	}
-	weight := 1
 	if i := strings.LastIndexByte(rest, '*'); i >= 0 {
-		var err error
 		if weight, err = parseWeight(rest[i+1:]); err != nil {
-			return discover.Spec{}, err
+			return spec, err
 		}
 		rest = rest[:i]
 	}
@@ -68,6 +67,28 @@ func parseServer(text string) (discover.Spec, error) {
 		return parseTwemproxy(text, "")
 	}
 	return makeSpec(name, rest, weight, zone)
+}
+
+// serverProperties are those of a server in the file.
+var serverProperties = []property{{key: "name"}, {key: "address"}, {key: "weight"}, {key: "zone"}}
+
+// parseServerMapping reads a server that the file gives as a mapping with serverProperties.
+func parseServerMapping(n *yaml.Node) (spec discover.Spec, err error) {
+	texts, err := readTexts(n, serverProperties)
+	if err != nil {
+		return spec, err
+	}
+	if texts["address"] == "" {
+		return spec, errors.New("has no key \"address\"")
+	}
+	weight, err := parseWeight(cmp.Or(texts["weight"], "1"))
+	if zone := texts["zone"]; err == nil && zone != "" {
+		err = checkZone(zone)
+	}
+	if err != nil {
+		return spec, err
+	}
+	return makeSpec(texts["name"], texts["address"], weight, texts["zone"])
 }
 
 // isTwemproxy reports whether text is host:port:weight or /path:weight. No other form has two colons outside an IPv6
@@ -134,49 +155,43 @@ func checkZone(zone string) error {
 }
 
 // makeSpec checks the parts of an entry, whatever its format, and completes its address.
-func makeSpec(name, address string, weight int, zone string) (discover.Spec, error) {
+func makeSpec(name, address string, weight int, zone string) (s discover.Spec, err error) {
 	lookup, host := discover.CutLookup(address)
 	if weight == discover.RecordWeight && lookup != discover.Service {
-		return discover.Spec{}, fmt.Errorf("has the weight %q, which only %s accepts", wordRecord, discover.Service)
+		return s, fmt.Errorf("has the weight %q, which only %s accepts", wordRecord, discover.Service)
 	}
-	s := discover.Spec{Lookup: lookup, Server: route.Server{Name: name, Addr: host, Weight: weight, Zone: zone}}
+	s = discover.Spec{Lookup: lookup, Server: route.Server{Name: name, Addr: host, Weight: weight, Zone: zone}}
 	if lookup == discover.Static && name == "" {
 		s.Server.Name = address
 	}
 	if err := checkServerName(s.Server.Name); err != nil {
-		return discover.Spec{}, err
+		return s, err
 	}
+	isUnix := strings.HasPrefix(host, unixPrefix)
 	switch {
 	case lookup == discover.Service || lookup == discover.Endpoints:
 		return s, checkService(lookup, host)
-	case strings.HasPrefix(host, unixPrefix):
-		if lookup != discover.Static {
-			return discover.Spec{}, errors.New("is a unix socket, which has no name to look up")
-		}
-		if zone != "" {
-			return discover.Spec{}, errors.New("is a unix socket, which has no zone")
-		}
+	case isUnix && lookup != discover.Static:
+		return s, errors.New("is a unix socket, which has no name to look up")
+	case isUnix && zone != "":
+		return s, errors.New("is a unix socket, which has no zone")
+	case isUnix:
 		return s, parseUnix(host)
 	}
 	host, port, err := splitAddress(host)
-	if err != nil {
-		return discover.Spec{}, err
-	}
 	port = cmp.Or(port, strconv.Itoa(DefaultServerPort))
-	if err := checkPort(port, 1); err != nil {
-		return discover.Spec{}, err
+	if err = cmp.Or(err, checkPort(port, 1)); err != nil {
+		return s, err
 	}
 	s.Server.Addr = net.JoinHostPort(host, port)
-	if _, err := netip.ParseAddr(host); lookup == discover.Nodes && err == nil {
-		return s, nil
+	switch _, noIP := netip.ParseAddr(host); {
+	case lookup == discover.Nodes && noIP == nil:
+	case lookup != discover.Static:
+		err = checkLookedUp(host)
+	case host == "":
+		err = errors.New("has no host")
 	}
-	if lookup != discover.Static {
-		return s, checkLookedUp(host)
-	}
-	if host == "" {
-		return discover.Spec{}, errors.New("has no host")
-	}
-	return s, nil
+	return s, err
 }
 
 // The longest DNS name, and the longest label, bytes.
@@ -190,14 +205,13 @@ func checkLookedUp(host string) error {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return fmt.Errorf("has the address %s where a name to look up is expected", host)
 	}
-	if err := checkHost(host); err != nil {
-		return err
-	}
 	name := strings.TrimSuffix(host, ".")
-	if name == "" {
+	switch err := checkHost(host); {
+	case err != nil:
+		return err
+	case name == "":
 		return errors.New("has no host")
-	}
-	if len(name) > maxDNSName {
+	case len(name) > maxDNSName:
 		return fmt.Errorf("has a name of %d bytes to look up; a name has at most %d", len(name), maxDNSName)
 	}
 	for label := range strings.SplitSeq(name, ".") {
