@@ -61,24 +61,18 @@ type Options struct {
 // except for Changed.
 type Finder struct {
 	options Options
-	answers map[question]*answer
-	watches map[question]*watch // of the Endpoints questions among answers
-	unsure  bool                // some name had no answer at the last Find
-	changed chan struct{}       // see watch
+	answers map[string]*answer // by Spec.entry
+	unsure  bool               // some name had no answer at the last Find
+	changed chan struct{}      // see watch
 
 	// certificates are the contents of the files, once a lookup has needed them.
 	certificates func(host string) *tls.Config
 	files        secret.ClientFiles
 }
 
-// question is what is asked for an entry.
-type question struct {
-	lookup Lookup
-	name   string
-}
-
-// answer is the latest answer to a question.
+// answer is the latest answer for an entry.
 type answer struct {
+	watch   *watch   // of Endpoints, otherwise nil
 	targets []target // of the last good answers, sorted by name; includes targets that the latest answers lacked
 	trouble string   // the problem of the last lookup, as in the log; "": none
 	version uint64   // of the last good answer; see reply
@@ -92,8 +86,7 @@ func NewFinder(o Options) *Finder {
 	}
 	o.Counts, o.Log = cmp.Or(o.Counts, new(stats.Control)), cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return &Finder{
-		options: o, answers: make(map[question]*answer), watches: make(map[question]*watch),
-		changed: make(chan struct{}, 1),
+		options: o, answers: make(map[string]*answer), changed: make(chan struct{}, 1),
 	}
 }
 
@@ -102,28 +95,23 @@ func NewFinder(o Options) *Finder {
 // was removed. Where no list is in force, the pods that a StatefulSet is to have are added.
 func (f *Finder) Know(ctx context.Context, l Lookups, inForce []route.Server) {
 	for _, s := range l.Specs {
-		q, _ := s.question()
-		w := f.watches[q]
+		a := f.answers[s.entry()]
 		found := func(i route.Server) bool { return i.Entry == s.entry() && i.Pool == s.Server.Pool }
-		if w == nil || !w.live() || slices.ContainsFunc(inForce, found) {
+		if a == nil || !a.watch.live() || slices.ContainsFunc(inForce, found) {
 			continue
 		}
-		a := f.answers[q]
-		for _, t := range w.wanted(ctx, a.targets) {
+		for _, t := range a.watch.wanted(ctx, a.targets) {
 			t.absent = 1
 			a.add(t)
 		}
 	}
 	for _, server := range inForce {
 		for _, s := range l.Specs {
-			q, ok := s.question()
-			name := server.Name
+			name, ok := server.Name, true
 			if s.Server.Name != "" {
-				var named bool
-				name, named = strings.CutPrefix(name, s.Server.Name+"/")
-				ok = ok && named
+				name, ok = strings.CutPrefix(name, s.Server.Name+"/")
 			}
-			a := f.answers[q]
+			a := f.answers[s.entry()]
 			if ok && a != nil && a.version == 0 && s.entry() == server.Entry && s.Server.Pool == server.Pool {
 				a.add(target{name: name, addr: server.Addr, weight: server.Weight, absent: 1})
 			}
@@ -142,9 +130,9 @@ func (a *answer) add(t target) {
 // Lacking returns the servers that stay although the last answers lack them.
 func (f *Finder) Lacking(l Lookups) (servers []route.Server) {
 	for _, s := range l.Specs {
-		if q, ok := s.question(); ok && f.answers[q] != nil {
+		if a := f.answers[s.entry()]; a != nil {
 			there := func(t target) bool { return t.absent == 0 }
-			servers = append(servers, s.servers(slices.DeleteFunc(slices.Clone(f.answers[q].targets), there))...)
+			servers = append(servers, s.servers(slices.DeleteFunc(slices.Clone(a.targets), there))...)
 		}
 	}
 	return servers
@@ -153,8 +141,7 @@ func (f *Finder) Lacking(l Lookups) (servers []route.Server) {
 // Drop removes those of Lacking that gone is true for.
 func (f *Finder) Drop(l Lookups, gone func(route.Server) bool) {
 	for _, s := range l.Specs {
-		if q, ok := s.question(); ok && f.answers[q] != nil {
-			a := f.answers[q]
+		if a := f.answers[s.entry()]; a != nil {
 			a.targets = slices.DeleteFunc(a.targets,
 				func(t target) bool { return t.absent > 0 && gone(s.servers([]target{t})[0]) })
 		}
@@ -169,7 +156,7 @@ func (f *Finder) Confirmed() bool { return !f.unsure }
 
 // Watches reports whether a part of the servers comes from a watch that is up to date.
 func (f *Finder) Watches() bool {
-	return slices.ContainsFunc(slices.Collect(maps.Values(f.watches)), (*watch).live)
+	return slices.ContainsFunc(slices.Collect(maps.Values(f.answers)), func(a *answer) bool { return a.watch.live() })
 }
 
 // Close ends the watches.
@@ -208,11 +195,11 @@ func (f *Finder) find(ctx context.Context, l Lookups, early bool) ([]route.Serve
 	var errs []error
 	for _, s := range l.Specs {
 		found := []route.Server{s.Server}
-		if q, ok := s.question(); ok {
-			if len(f.answers[q].targets) == 0 {
-				errs = append(errs, fmt.Errorf("%s%s: %w", s.Lookup, s.Server.Addr, cmp.Or(failed[q], errEmpty)))
+		if a := f.answers[s.entry()]; a != nil {
+			if len(a.targets) == 0 {
+				errs = append(errs, fmt.Errorf("%s: %w", s.entry(), cmp.Or(failed[s.entry()], errEmpty)))
 			}
-			found = s.servers(f.answers[q].targets)
+			found = s.servers(a.targets)
 		}
 		for _, server := range found {
 			if !slices.ContainsFunc(servers, func(o route.Server) bool {
@@ -227,76 +214,71 @@ func (f *Finder) find(ctx context.Context, l Lookups, early bool) ([]route.Serve
 
 // Forget drops the answers of entries that are not in l, and ends their watches.
 func (f *Finder) Forget(l Lookups) {
-	maps.DeleteFunc(f.answers, func(q question, _ *answer) bool {
-		forgotten := !slices.ContainsFunc(l.Specs, func(s Spec) bool { asked, _ := s.question(); return asked == q })
-		if w := f.watches[q]; w != nil && forgotten {
-			w.stop()
-			delete(f.watches, q)
+	maps.DeleteFunc(f.answers, func(entry string, a *answer) bool {
+		forgotten := !slices.ContainsFunc(l.Specs, func(s Spec) bool { return s.entry() == entry })
+		if forgotten && a.watch != nil {
+			a.watch.stop()
 		}
 		return forgotten
 	})
 }
 
-// question returns the query for s; false if s needs none.
-func (s Spec) question() (question, bool) {
-	return question{s.Lookup, s.Server.Addr}, s.Lookup != Static
-}
-
 // ask looks up the names of l concurrently, updates the answers, and returns the errors of lookups that failed. early:
 // it asks only the watches.
-func (f *Finder) ask(ctx context.Context, l Lookups, early bool) map[question]error {
+func (f *Finder) ask(ctx context.Context, l Lookups, early bool) map[string]error {
 	type result struct {
 		reply
 		err error
 	}
 	resolver := f.options.NewResolver(l.Resolver)
 	secure := sync.OnceValues(func() (func(host string) *tls.Config, error) { return f.secure(l.Certificates) })
-	results := make(map[question]*result)
+	results := make(map[string]*result)
 	var asking sync.WaitGroup
 	for _, s := range l.Specs {
-		q, ok := s.question()
-		if !ok || results[q] != nil {
+		entry := s.entry()
+		if s.Lookup == Static || results[entry] != nil {
 			continue
 		}
-		if f.answers[q] == nil {
-			f.answers[q] = new(answer)
-			if q.lookup == Endpoints {
-				f.watches[q] = f.startWatch(q.name)
+		a := f.answers[entry]
+		if a == nil {
+			a = new(answer)
+			f.answers[entry] = a
+			if s.Lookup == Endpoints {
+				a.watch = f.startWatch(s.Server.Addr)
 			}
 		}
-		w := f.watches[q]
-		if early && (w == nil || !w.live()) {
+		if early && !a.watch.live() {
 			continue
 		}
-		r, known := new(result), f.answers[q].targets
-		results[q] = r
+		r := new(result)
+		results[entry] = r
 		asking.Go(func() {
 			by := asker{resolver: resolver, server: l.Resolver}
 			if s.TLS {
 				by.secure, r.err = secure()
 			}
 			if r.err == nil {
-				r.reply, r.err = lookUp(ctx, by, w, q, known)
+				r.reply, r.err = lookUp(ctx, by, s, a)
 			}
 		})
 	}
 	asking.Wait()
-	failed := make(map[question]error)
+	failed := make(map[string]error)
 	if ctx.Err() != nil {
 		return failed // the results of lookups that were cancelled mean nothing
 	}
-	for q, r := range results {
-		a := f.answers[q]
+	for entry, r := range results {
+		a := f.answers[entry]
 		if r.err == nil {
 			r.err = a.judge(r.version, l.RemoveAfter)
 		}
-		failed[q] = r.err
+		failed[entry] = r.err
 		if r.err == nil && len(r.unresolved) > 0 && len(a.targets) == 0 {
-			failed[q] = joinHosts(r.unresolved)
+			failed[entry] = joinHosts(r.unresolved)
 		}
-		f.options.Counts.LookedUp(outcome(failed[q]))
-		f.report(q, a, r.err, r.unresolved)
-		if failed[q] == nil {
+		f.options.Counts.LookedUp(outcome(failed[entry]))
+		f.report(entry, a, r.err, r.unresolved)
+		if failed[entry] == nil {
 			a.update(r.reply, l.RemoveAfter, early)
 		}
 	}
@@ -334,9 +316,9 @@ func joinHosts(errs map[string]error) error {
 	return errors.Join(all...)
 }
 
-// report logs that a lookup failed, or succeeded again, when that has changed. As long as q has no servers, Find
-// returns the error instead.
-func (f *Finder) report(q question, a *answer, err error, unresolved map[string]error) {
+// report logs that a lookup failed, or succeeded again, when that has changed. As long as the entry has no servers,
+// Find returns the error instead.
+func (f *Finder) report(name string, a *answer, err error, unresolved map[string]error) {
 	trouble := ""
 	switch {
 	case err != nil:
@@ -353,7 +335,6 @@ func (f *Finder) report(q question, a *answer, err error, unresolved map[string]
 		return
 	}
 	a.trouble = trouble
-	name := q.lookup.String() + q.name
 	if trouble == "" {
 		f.options.Log.Info("a name is found again", "name", name)
 		return
@@ -407,12 +388,12 @@ func (a *answer) update(found reply, removeAfter int, early bool) {
 func (f *Finder) release(l Lookups) {
 	taken := make(map[string]bool)
 	for _, s := range l.Specs {
-		q, ok := s.question()
-		if !ok {
+		a := f.answers[s.entry()]
+		if a == nil {
 			taken[s.Server.Addr] = true
 			continue
 		}
-		for _, t := range f.answers[q].targets {
+		for _, t := range a.targets {
 			if t.absent == 0 {
 				taken[t.addr] = true
 			}

@@ -166,31 +166,31 @@ type reply struct {
 // asker is what lookups ask.
 type asker struct {
 	resolver Resolver
-	// server is the DNS server that resolver asks; "": the system's. Errors of the net package always name the system's.
+	// server is the DNS server that resolver asks; "": the system's, which the net package's errors always name.
 	server string
 	// secure returns the TLS configuration of a connection to host; nil: connections have no TLS.
 	secure func(host string) *tls.Config
 }
 
-// lookUp asks q. w is the watch of an Endpoints question; if it is not up to date, the DNS is asked. known are the
-// targets of earlier answers. An error means that there is no answer.
-func lookUp(ctx context.Context, by asker, w *watch, q question, known []target) (found reply, err error) {
+// lookUp asks for s, whose earlier answer is a. If its watch is not up to date, the DNS is asked. An error means that
+// there is no answer.
+func lookUp(ctx context.Context, by asker, s Spec, a *answer) (found reply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	watched := false
-	if w != nil {
-		if found.targets, watched = w.targets(ctx, known); watched && lacks(found.targets, known) {
-			found.wanted = w.wanted(ctx, slices.Concat(found.targets, known))
+	if a.watch != nil {
+		if found.targets, watched = a.watch.targets(ctx, a.targets); watched && lacks(found.targets, a.targets) {
+			found.wanted = a.watch.wanted(ctx, slices.Concat(found.targets, a.targets))
 		}
 	}
 	switch {
 	case watched:
-	case q.lookup == Nodes:
-		found, err = lookUpNodes(ctx, by, q.name)
-	case q.lookup == Service || q.lookup == Endpoints:
-		found.targets, found.unresolved, err = lookUpService(ctx, by.resolver, q, known)
+	case s.Lookup == Nodes:
+		found, err = lookUpNodes(ctx, by, s.Server.Addr)
+	case s.Lookup == Service || s.Lookup == Endpoints:
+		found.targets, found.unresolved, err = lookUpService(ctx, by.resolver, s.Server.Addr, a.targets)
 	default:
-		found.targets, err = lookUpAddresses(ctx, by.resolver, q)
+		found.targets, err = lookUpAddresses(ctx, by.resolver, s)
 	}
 	for _, err := range slices.AppendSeq([]error{err}, maps.Values(found.unresolved)) {
 		if e, ok := errors.AsType[*net.DNSError](err); ok && e.Server != "" {
@@ -210,12 +210,12 @@ func lookUp(ctx context.Context, by asker, w *watch, q question, known []target)
 	return found, nil
 }
 
-func lookUpAddresses(ctx context.Context, r Resolver, q question) ([]target, error) {
-	host, port, err := net.SplitHostPort(q.name)
+func lookUpAddresses(ctx context.Context, r Resolver, s Spec) ([]target, error) {
+	host, port, err := net.SplitHostPort(s.Server.Addr)
 	if err != nil {
 		return nil, err
 	}
-	addrs, err := r.LookupNetIP(ctx, networks[q.lookup], host)
+	addrs, err := r.LookupNetIP(ctx, networks[s.Lookup], host)
 	if err != nil {
 		return nil, err
 	}
@@ -228,8 +228,8 @@ func lookUpAddresses(ctx context.Context, r Resolver, q question) ([]target, err
 }
 
 // lookUpService queries the SRV records, then the addresses of their hosts.
-func lookUpService(ctx context.Context, r Resolver, q question, known []target) ([]target, map[string]error, error) {
-	_, records, err := r.LookupSRV(ctx, "", "", q.name)
+func lookUpService(ctx context.Context, r Resolver, name string, known []target) ([]target, map[string]error, error) {
+	_, records, err := r.LookupSRV(ctx, "", "", name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -242,7 +242,7 @@ func lookUpService(ctx context.Context, r Resolver, q question, known []target) 
 		asking.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			found[i], failed[i] = locate(ctx, r, q, record, known)
+			found[i], failed[i] = locate(ctx, r, name, record, known)
 		})
 	}
 	asking.Wait()
@@ -260,9 +260,9 @@ func lookUpService(ctx context.Context, r Resolver, q question, known []target) 
 
 // locate returns the target of record. If its host has several addresses, the target keeps its known address, or else
 // gets the first one.
-func locate(ctx context.Context, r Resolver, q question, record *net.SRV, known []target) (target, error) {
+func locate(ctx context.Context, r Resolver, service string, record *net.SRV, known []target) (target, error) {
 	host := canonical(record.Target)
-	t := target{name: recordName(q.name, host, record.Port)}
+	t := target{name: recordName(service, host, record.Port)}
 	last := ""
 	if i := slices.IndexFunc(known, func(k target) bool { return k.name == t.name }); i >= 0 {
 		last = known[i].addr

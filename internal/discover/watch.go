@@ -101,8 +101,11 @@ func (w *watch) stop() {
 	}
 }
 
-// live reports whether the watch is up to date.
+// live reports whether the watch is up to date; false if w is nil: there is none.
 func (w *watch) live() bool {
+	if w == nil {
+		return false
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.trouble == nil
