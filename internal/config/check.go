@@ -32,7 +32,7 @@ var checks = []struct {
 // check returns the problems of combinations of options that can be found before names are looked up.
 func (c *Config) check() Problems {
 	for _, p := range c.pools {
-		p.config.useStaticServers()
+		p.useStaticServers()
 	}
 	return c.run(func([]string) bool { return true })
 }
@@ -51,10 +51,10 @@ func (c *Config) useStaticServers() {
 func (c *Config) CheckServers(servers []route.Server) error {
 	d := *c
 	d.pools = slices.Clone(c.pools)
-	for i := range d.pools {
-		p := *d.pools[i].config
-		p.Servers, p.complete = inPool(servers, d.pools[i].name), true
-		d.pools[i].config = &p
+	for i, p := range d.pools {
+		found := *p
+		found.Servers, found.complete = inPool(servers, p.name), true
+		d.pools[i] = &found
 	}
 	return d.run(func(options []string) bool { return slices.Contains(options, optionServers) }).asError()
 }
@@ -68,10 +68,7 @@ func (c *Config) run(chosen func(options []string) bool) Problems {
 		}
 		configs := []*Config{c}
 		if slices.Contains(rule.options, optionServers) {
-			configs = nil
-			for _, p := range c.pools {
-				configs = append(configs, p.config)
-			}
+			configs = c.pools
 		}
 		for _, d := range configs {
 			if !slices.ContainsFunc(rule.options, func(name string) bool { return d.refused[name] }) {
@@ -188,14 +185,13 @@ const (
 
 // checkGutters returns the problems of the pools' gutters.
 func (c *Config) checkGutters() (problems Problems) {
-	for _, p := range c.pools {
-		d := p.config
+	for _, d := range c.pools {
 		refuse := func(option, text string, args ...any) {
 			problems = append(problems, d.problem(option, text, args...))
 		}
 		needed := middleware.LeastForGutter(d.Writers)
 		switch {
-		case d.Placement.Gutter == "" && slices.Contains(p.given, Find(optionGutterTTL)):
+		case d.Placement.Gutter == "" && slices.Contains(d.given, Find(optionGutterTTL)):
 			refuse(optionGutterTTL, "given without a gutter; accepted: together with %s", optionGutter)
 		case d.GutterTTL%time.Second != 0:
 			refuse(optionGutterTTL, "%q is not in whole seconds; accepted: a time such as 60s", d.GutterTTL)
@@ -236,14 +232,14 @@ func (c *Config) checkLarge() Problems {
 // requests are still served without knowledge of chunks.
 func (c *Config) checkLargeChange(old *Config) (problems Problems) {
 	for _, p := range c.pools {
-		at := slices.IndexFunc(old.pools, func(o pool) bool { return o.name == p.name })
+		at := slices.IndexFunc(old.pools, func(o *Config) bool { return o.name == p.name })
 		if at < 0 {
 			continue
 		}
-		now, before := p.config.Large, old.pools[at].config.Large
+		now, before := p.Large, old.pools[at].Large
 		stores := now.Limit > now.Plain() || before.Limit > before.Plain()
 		if stores && (now.Limit == 0) != (before.Limit == 0) {
-			problems = append(problems, p.config.problem(optionLarge,
+			problems = append(problems, p.problem(optionLarge,
 				"%q cannot replace %q while mcmw runs; accepted: %s first, with which mcmw reads values in chunks but "+
 					"stores none",
 				formatSize(now.Limit), formatSize(before.Limit), formatSize(largestStep)))

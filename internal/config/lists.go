@@ -389,9 +389,8 @@ func addFollow(c *Config, texts map[string]string, _ Origin) (err error) {
 // isRecipient reports whether the pool called name is a shadow, or follows another one.
 func (c *Config) isRecipient(name string) bool {
 	return slices.ContainsFunc(c.Shadows, func(s middleware.ShadowOptions) bool { return s.To.Name == name }) ||
-		slices.ContainsFunc(c.pools, func(p pool) bool {
-			return slices.ContainsFunc(p.config.Follows,
-				func(f middleware.FollowOptions) bool { return f.To.Name == name })
+		slices.ContainsFunc(c.pools, func(p *Config) bool {
+			return slices.ContainsFunc(p.Follows, func(f middleware.FollowOptions) bool { return f.To.Name == name })
 		})
 }
 
@@ -402,8 +401,8 @@ func (c *Config) addRecipients(o *middleware.Options, all map[string]middleware.
 		o.Shadows[i].To = all[o.Shadows[i].To.Name]
 	}
 	for _, p := range c.pools {
-		for _, f := range p.config.Follows {
-			f.Of, f.To, f.Memory = p.name, all[f.To.Name], p.config.FollowMemory
+		for _, f := range p.Follows {
+			f.Of, f.To, f.Memory = p.name, all[f.To.Name], p.FollowMemory
 			o.Follows = append(o.Follows, f)
 		}
 	}
@@ -421,10 +420,9 @@ func (c *Config) checkNames(names []string) (problems Problems) {
 		}
 	}
 	for _, p := range c.pools {
-		for _, f := range p.config.Follows {
+		for _, f := range p.Follows {
 			if !slices.Contains(names, f.To.Name) {
-				problems = append(problems, p.config.problem(optionFollow, unknown, f.To.Name,
-					strings.Join(names, ", ")))
+				problems = append(problems, p.problem(optionFollow, unknown, f.To.Name, strings.Join(names, ", ")))
 			}
 		}
 	}

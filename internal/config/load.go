@@ -89,7 +89,7 @@ func newDefault() *Config {
 
 // problem returns a Problem with the value of the option called name.
 func (c *Config) problem(name, format string, args ...any) Problem {
-	return Problem{Origin: c.Origin(name), Option: c.within + name, Text: fmt.Sprintf(format, args...)}
+	return Problem{Origin: c.Origin(name), Option: c.within() + name, Text: fmt.Sprintf(format, args...)}
 }
 
 // CheckText checks text as a configuration file called name, without flags and environment. The error is Problems.

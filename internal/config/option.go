@@ -147,7 +147,7 @@ func (o *Option) set(c *Config, values []given, origin Origin) Problems {
 	}
 	for _, v := range values {
 		if err := o.setOne(&next, v); err != nil {
-			problems = append(problems, Problem{Origin: v.origin, Option: o.Name, Text: err.Error()})
+			problems = append(problems, Problem{v.origin, c.within() + o.Name, err.Error()})
 		}
 	}
 	if problems != nil {

@@ -23,21 +23,16 @@ const (
 	optionRoutes = "routes"
 )
 
-// pool is one of several pools.
-type pool struct {
-	name   string
-	origin Origin
-	// given are the options that the pool's mapping sets, in the table's order.
-	given []*Option
-	// config has the pool's value of every option: the value outside the pools unless the mapping sets it.
-	config *Config
+// within returns what precedes the options of a pool in messages: "pools.NAME.".
+func (c *Config) within() string {
+	if c.name == "" {
+		return ""
+	}
+	return optionPools + "." + c.name + "."
 }
 
-// within returns what precedes the pool's options in messages.
-func (p *pool) within() string { return optionPools + "." + p.name }
-
 // named returns the pools that have names: all, or none.
-func (c *Config) named() []pool {
+func (c *Config) named() []*Config {
 	if len(c.pools) == 1 && c.pools[0].name == "" {
 		return nil
 	}
@@ -59,7 +54,7 @@ var poolsKind = kind{
 		for _, p := range c.named() {
 			var own fields
 			for _, o := range p.given {
-				own = append(own, field{o.Name, o.kind.get(p.config)})
+				own = append(own, field{o.Name, o.kind.get(p)})
 			}
 			all = append(all, field{p.name, own})
 		}
@@ -93,38 +88,33 @@ func (c *Config) readPools() Problems {
 	n := c.poolMapping.mapping
 	if n == nil || len(n.Content) == 0 {
 		if !c.refused[optionPools] {
-			c.pools = []pool{{config: c}}
+			c.pools = []*Config{c}
 		}
 		return nil
 	}
 	var problems Problems
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], userinput.Resolve(n.Content[i+1])
-		p := pool{name: key.Value, origin: c.poolMapping.at(key)}
-		within, refused := p.within(), ""
+		origin, p := c.poolMapping.at(key), *c
+		p.name, p.Specs, p.pools = key.Value, nil, nil
+		option, refused := strings.TrimSuffix(p.within(), "."), ""
 		switch {
 		case !labelPattern.MatchString(p.name):
-			within, refused = optionPools, fmt.Sprintf("the name %q; accepted: %s", p.name, labelWords)
-		case slices.ContainsFunc(c.pools, func(o pool) bool { return o.name == p.name }):
+			option, refused = optionPools, fmt.Sprintf("the name %q; accepted: %s", p.name, labelWords)
+		case slices.ContainsFunc(c.pools, func(o *Config) bool { return o.name == p.name }):
 			refused = "given twice"
 		case value.Kind != yaml.MappingNode:
 			refused = "not a mapping; accepted: options of a pool, such as servers"
 		}
 		if refused != "" {
-			problems = append(problems, Problem{p.origin, within, refused})
+			problems = append(problems, Problem{origin, option, refused})
 			continue
 		}
-		d := *c
-		d.Specs, d.pools, d.within = nil, nil, within+"."
-		d.origins, d.refused = maps.Clone(c.origins), maps.Clone(c.refused)
-		d.origins[optionServers] = p.origin // until the mapping says otherwise
-		p.config = &d
-		settings, wrong := nodeSettings(value, c.poolMapping.at, d.within, poolKey)
+		p.origins, p.refused = maps.Clone(c.origins), maps.Clone(c.refused)
+		p.origins[optionServers] = origin // until the mapping says otherwise
+		settings, wrong := nodeSettings(value, c.poolMapping.at, p.within(), poolKey)
 		for _, s := range settings {
-			for _, one := range s.option.set(&d, s.values, s.origin) {
-				one.Option = d.within + one.Option
-				wrong = append(wrong, one)
-			}
+			wrong = append(wrong, s.option.set(&p, s.values, s.origin)...)
 		}
 		problems = append(problems, wrong...)
 		for _, o := range Options {
@@ -132,7 +122,7 @@ func (c *Config) readPools() Problems {
 				p.given = append(p.given, o)
 			}
 		}
-		c.pools = append(c.pools, p)
+		c.pools = append(c.pools, &p)
 	}
 	if problems != nil {
 		c.refused[optionPools] = true
@@ -182,9 +172,9 @@ func (c *Config) checkPools() Problems {
 	complete := true
 	for _, p := range c.pools {
 		names = append(names, p.name)
-		pools = append(pools, p.options(p.config.Servers).Pool)
-		if complete = complete && p.config.complete; p.config.complete {
-			for _, s := range p.config.Servers {
+		pools = append(pools, p.options(p.Servers).Pool)
+		if complete = complete && p.complete; p.complete {
+			for _, s := range p.Servers {
 				s.Pool = p.name
 				known = append(known, s)
 			}
@@ -217,8 +207,8 @@ func (c *Config) problems(errs ...error) (problems Problems) {
 		d, path := c, wrong.Path
 		if at := strings.LastIndexByte(path, '.'); at > 0 {
 			for _, p := range c.pools {
-				if p.within() == path[:at] {
-					d = p.config
+				if p.within() == path[:at+1] {
+					d = p
 				}
 			}
 			path = path[at+1:]
@@ -261,8 +251,8 @@ func (c *Config) AllLookups() discover.Lookups {
 	l := c.Lookups
 	l.Certificates, l.Specs = c.Security.ServerFiles, nil
 	for _, p := range c.pools {
-		for _, s := range p.config.Specs {
-			s.Server.Pool, s.TLS = p.name, s.Lookup == discover.Nodes && p.config.Security.ServerTLS
+		for _, s := range p.Specs {
+			s.Server.Pool, s.TLS = p.name, s.Lookup == discover.Nodes && p.Security.ServerTLS
 			l.Specs = append(l.Specs, s)
 		}
 	}
@@ -287,11 +277,11 @@ func (c *Config) With(servers []route.Server) middleware.Options {
 }
 
 // options returns the middleware's options for the pool with these servers.
-func (p *pool) options(servers []route.Server) middleware.PoolOptions {
-	o := p.config.OnlyPool()
-	o.Name, o.Servers = p.name, servers
+func (c *Config) options(servers []route.Server) middleware.PoolOptions {
+	o := c.OnlyPool()
+	o.Name, o.Servers = c.name, servers
 	if o.Options.Gutter != "" {
-		o.Options.GutterTTL = int(cmp.Or(p.config.GutterTTL, defaultGutterTTL) / time.Second)
+		o.Options.GutterTTL = int(cmp.Or(c.GutterTTL, defaultGutterTTL) / time.Second)
 	}
 	return o
 }

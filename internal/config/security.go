@@ -41,8 +41,8 @@ func (c *Config) checkSecurity() Problems {
 		return problems
 	}
 	for _, p := range c.pools {
-		for _, server := range p.config.Specs {
-			if p.config.Security.ServerTLS && s.ServerFiles.Name == "" && server.Lookup != discover.Static {
+		for _, server := range p.Specs {
+			if p.Security.ServerTLS && s.ServerFiles.Name == "" && server.Lookup != discover.Static {
 				c.Warnings = append(c.Warnings,
 					fmt.Sprintf("%s without server-tls-name: mcmw connects to the servers of %s%s by IP address, so "+
 						"their certificates must be valid for those addresses",
@@ -55,7 +55,7 @@ func (c *Config) checkSecurity() Problems {
 	}
 	secrets := []string{s.TLS.Key, s.AuthFile, s.ServerFiles.Key}
 	for _, p := range c.pools {
-		of, path := p.config, p.config.Security.ServerAuthFile
+		of, path := p, p.Security.ServerAuthFile
 		if path == "" || slices.Contains(secrets, path) {
 			continue
 		}
@@ -97,7 +97,7 @@ func (c *Config) checkFiles(s middleware.Security, options ...string) Problems {
 func (c *Config) security() middleware.Security {
 	s := c.Security
 	for i, p := range c.pools {
-		s.ServerTLS = i > 0 && s.ServerTLS || p.config.Security.ServerTLS
+		s.ServerTLS = i > 0 && s.ServerTLS || p.Security.ServerTLS
 	}
 	return s
 }
