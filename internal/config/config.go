@@ -60,9 +60,9 @@ type Config struct {
 	// pools have a Config each, with the pool's value of every option: the value outside the pools unless the pool's
 	// mapping sets it. Without pools in the file it is this Config alone, which has no name.
 	pools       []*Config
-	name        string    // of the pool
-	given       []*Option // those that the pool's mapping sets, in the table's order
-	poolMapping given     // the file's mapping of pools; the zero value if there is none
+	name        string     // of the pool
+	given       []*Option  // those that the pool's mapping sets, in the table's order
+	poolMapping *yaml.Node // the file's mapping of pools; nil: there is none
 
 	noFiles  bool // Sources.NoFiles
 	complete bool // Servers has all servers: none has to be looked up

@@ -22,19 +22,18 @@ func readFile(path string, content []byte, origin Origin) ([]setting, Problems) 
 	if err != nil {
 		return nil, Problems{{Origin: origin, Option: optionConfig, Text: "cannot read the file: " + err.Error()}}
 	}
-	at := func(n *yaml.Node) Origin { return Origin{sourceFile, path + ":" + strconv.Itoa(n.Line)} }
 	root, err := userinput.Mapping(content, "option: value")
 	if problem, ok := errors.AsType[*userinput.Problem](err); ok {
 		where := Origin{sourceFile, path}
 		if problem.Line > 0 {
-			where = at(&yaml.Node{Line: problem.Line})
+			where = lineOf(path, &yaml.Node{Line: problem.Line})
 		}
 		return nil, Problems{{Origin: where, Text: problem.Text}}
 	}
 	if root == nil {
 		return nil, nil
 	}
-	return nodeSettings(root, at, "", func(key string) (*Option, string) {
+	return nodeSettings(root, path, "", func(key string) (*Option, string) {
 		switch o := Find(key); {
 		case o != nil && o.inFile():
 			return o, ""
@@ -45,17 +44,20 @@ func readFile(path string, content []byte, origin Origin) ([]setting, Problems) 
 	})
 }
 
-// nodeSettings returns the settings in the mapping root, in its order. find returns the option that a key names, or
-// what is wrong with the key; within is the prefix of options in messages.
-func nodeSettings(root *yaml.Node, at func(*yaml.Node) Origin, within string,
-	find func(key string) (*Option, string),
-) ([]setting, Problems) {
+// lineOf returns the origin of a node in the file at path.
+func lineOf(path string, n *yaml.Node) Origin {
+	return Origin{sourceFile, path + ":" + strconv.Itoa(n.Line)}
+}
+
+// nodeSettings returns the settings in the mapping root of the file at path, in its order. find returns the option that
+// a key names, or what is wrong with the key; within is the prefix of options in messages.
+func nodeSettings(root *yaml.Node, path, within string, find func(key string) (*Option, string)) ([]setting, Problems) {
 	var settings []setting
 	var problems Problems
 	lines := make(map[string]int) // key -> line
 	for i := 0; i < len(root.Content); i += 2 {
 		key, value := root.Content[i], userinput.Resolve(root.Content[i+1])
-		origin := at(key)
+		origin := lineOf(path, key)
 		o, wrong := find(key.Value)
 		switch first := lines[key.Value]; {
 		case o == nil:
@@ -69,7 +71,7 @@ func nodeSettings(root *yaml.Node, at func(*yaml.Node) Origin, within string,
 			continue
 		}
 		lines[key.Value] = key.Line
-		values, err := o.fromNode(value, at)
+		values, err := o.fromNode(value, path)
 		if err != nil {
 			problems = append(problems, Problem{origin, within + o.Name, err.Error()})
 			continue
@@ -79,15 +81,15 @@ func nodeSettings(root *yaml.Node, at func(*yaml.Node) Origin, within string,
 	return settings, problems
 }
 
-// fromNode returns the values at n.
-func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, error) {
+// fromNode returns the values at n, in the file at path.
+func (o *Option) fromNode(n *yaml.Node, path string) ([]given, error) {
 	switch {
 	case userinput.IsNull(n):
 		return nil, fmt.Errorf("no value; accepted: %s", o.Accepts())
 	case n.Kind == yaml.ScalarNode:
-		return o.split(n.Value, at(n)), nil
+		return o.split(n.Value, lineOf(path, n)), nil
 	case n.Kind == yaml.MappingNode && o.Name == optionPools:
-		return []given{{mapping: n, origin: at(n), at: at}}, nil
+		return []given{{mapping: n, origin: lineOf(path, n)}}, nil
 	case n.Kind == yaml.MappingNode:
 		return nil, fmt.Errorf("a mapping where a value belongs (text with braces needs quotes); accepted: %s",
 			o.Accepts())
@@ -99,9 +101,9 @@ func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, er
 		e := userinput.Resolve(element)
 		switch {
 		case e.Kind == yaml.MappingNode && !o.kind.textsOnly:
-			values = append(values, given{mapping: e, origin: at(e)})
+			values = append(values, given{mapping: e, origin: lineOf(path, e)})
 		case e.Kind == yaml.ScalarNode && !userinput.IsNull(e):
-			values = append(values, given{text: e.Value, origin: at(e)})
+			values = append(values, given{text: e.Value, origin: lineOf(path, e)})
 		default:
 			return nil, fmt.Errorf("element %d of the list is not a text; accepted: %s", len(values)+1, o.Accepts())
 		}

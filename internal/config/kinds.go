@@ -24,7 +24,6 @@ type given struct {
 	text    string
 	mapping *yaml.Node // nil for a text
 	origin  Origin
-	at      func(*yaml.Node) Origin // the origin of a node in mapping
 }
 
 // kind is the type of an option: how its value is parsed, checked and formatted.

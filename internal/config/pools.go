@@ -46,7 +46,7 @@ var poolsKind = kind{
 		if v.mapping == nil {
 			return errors.New("is not a mapping")
 		}
-		c.poolMapping = v
+		c.poolMapping = v.mapping
 		return nil
 	},
 	get: func(c *Config) any {
@@ -85,7 +85,7 @@ func poolOptions() []string { return namesOf(func(o *Option) bool { return o.Per
 // has the only pool, which has no name.
 func (c *Config) readPools() Problems {
 	c.pools = nil
-	n := c.poolMapping.mapping
+	n := c.poolMapping
 	if n == nil || len(n.Content) == 0 {
 		if !c.refused[optionPools] {
 			c.pools = []*Config{c}
@@ -95,7 +95,7 @@ func (c *Config) readPools() Problems {
 	var problems Problems
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], userinput.Resolve(n.Content[i+1])
-		origin, p := c.poolMapping.at(key), *c
+		origin, p := lineOf(c.File, key), *c
 		p.name, p.Specs, p.pools = key.Value, nil, nil
 		option, refused := strings.TrimSuffix(p.within(), "."), ""
 		switch {
@@ -112,7 +112,7 @@ func (c *Config) readPools() Problems {
 		}
 		p.origins, p.refused = maps.Clone(c.origins), maps.Clone(c.refused)
 		p.origins[optionServers] = origin // until the mapping says otherwise
-		settings, wrong := nodeSettings(value, c.poolMapping.at, p.within(), poolKey)
+		settings, wrong := nodeSettings(value, c.File, p.within(), poolKey)
 		for _, s := range settings {
 			wrong = append(wrong, s.option.set(&p, s.values, s.origin)...)
 		}
