@@ -1,38 +1,30 @@
 package control
 
-import (
-	"os"
-	"syscall"
-	"time"
-)
+import "os"
 
 // fileWatch detects that a file has changed and is not being written any more. It polls. That needs no library, and
 // also detects changes without file events: a symbolic link in the path that now points elsewhere, as with a ConfigMap,
 // and changes on file systems without events.
 type fileWatch struct {
-	known stamp // of the contents read last; zero: none
-	last  stamp // at the last check
+	known os.FileInfo // of the contents read last; nil: none
+	last  os.FileInfo // at the last check; nil: there was no file
 }
 
-// stamp is metadata of a file that changes when its content does.
-type stamp struct {
-	there    bool
-	dev, ino uint64
-	size     int64
-	modified time.Time
-}
-
-// look returns the stamp of the file at path, following links.
-func look(path string) stamp {
+// look returns the metadata of the file at path, following links; nil: there is none.
+func look(path string) os.FileInfo {
 	info, err := os.Stat(path)
 	if err != nil {
-		return stamp{}
+		return nil
 	}
-	s := stamp{there: true, size: info.Size(), modified: info.ModTime()}
-	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.dev, s.ino = uint64(sys.Dev), sys.Ino
+	return info
+}
+
+// same reports whether the metadata are those of a file that has not changed.
+func same(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
 	}
-	return s
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
 // changed checks the file and reports whether it should be read: it is not what was read last, and it is the same as at
@@ -40,7 +32,7 @@ func look(path string) stamp {
 func (w *fileWatch) changed(path string) bool {
 	before := w.last
 	w.last = look(path)
-	return w.last != w.known && w.last == before
+	return !same(w.last, w.known) && same(w.last, before)
 }
 
 // read records that the file is about to be read.
