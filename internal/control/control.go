@@ -96,7 +96,7 @@ func New(o Options) (*Control, error) {
 		return nil, err
 	}
 	k := &Control{options: o, Counts: new(stats.Control), config: c, questions: make(chan question)}
-	if c.File != "" { // read it again: the stamp of the watch must not be newer than what was read
+	if c.File != "" { // read it again: what the watch knows of the file must not be newer than what was read
 		k.file.read(c.File)
 		if k.config, err = o.Load(nil); err != nil {
 			return nil, err
