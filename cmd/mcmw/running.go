@@ -38,23 +38,15 @@ func newAdviseCommand() *cobra.Command {
 					Prefixes []string `json:"prefixes"` // advice about prefixes of keys
 				}{answer.Model, answer.Usage.Advice})
 			}
-			if err := writeAdvice(cmd.OutOrStdout(), answer.Model); err != nil {
-				return err
+			err = writeAdvice(cmd.OutOrStdout(), answer.Model)
+			if advice := answer.Usage.Advice; err == nil && len(advice) > 0 {
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nPrefixes of keys:\n- %s\n", strings.Join(advice, "\n- "))
 			}
-			return writePrefixAdvice(cmd.OutOrStdout(), answer.Usage.Advice)
+			return err
 		},
 	}
 	oneOf(command, &output, "output", "o", "output format", "text", "json")
 	return command
-}
-
-// writePrefixAdvice writes the advice about prefixes of keys.
-func writePrefixAdvice(w io.Writer, advice []string) error {
-	if len(advice) == 0 {
-		return nil
-	}
-	_, err := fmt.Fprintf(w, "\nPrefixes of keys:\n- %s\n", strings.Join(advice, "\n- "))
-	return err
 }
 
 // writeAdvice writes the advice and the numbers that it is based on.

@@ -94,7 +94,9 @@ func serve(ctx context.Context, k *control.Control) error {
 		return err
 	}
 	options := k.Middleware()
-	options.Tap = newTap(k.Config())
+	if c := k.Config(); c.Sample > 0 || c.Slow > 0 {
+		options.Tap = stats.NewTap(c.Sample, c.Slow, c.LogKeys)
+	}
 	m, err := middleware.New(options)
 	if err != nil {
 		return err
@@ -208,14 +210,6 @@ func logEnd(s *stats.Snapshot, log *slog.Logger) {
 
 // microseconds returns ns nanoseconds in whole microseconds.
 func microseconds(ns float64) int64 { return int64(math.Round(ns / 1e3)) }
-
-// newTap returns the tap of the request log, nil if c configures none.
-func newTap(c *config.Config) *stats.Tap {
-	if c.Sample == 0 && c.Slow == 0 {
-		return nil
-	}
-	return stats.NewTap(c.Sample, c.Slow, c.LogKeys)
-}
 
 // startLogs starts the statistics log and the request log that c configures. stop writes what is pending and ends them.
 // tap is nil if there is no request log.

@@ -32,19 +32,14 @@ var checks = []struct {
 // check returns the problems of combinations of options that can be found before names are looked up.
 func (c *Config) check() Problems {
 	for _, p := range c.pools {
-		p.useStaticServers()
-	}
-	return c.run(func([]string) bool { return true })
-}
-
-// useStaticServers sets Servers to the servers that need no lookup.
-func (c *Config) useStaticServers() {
-	c.Servers, c.complete = nil, !c.Lookups.Any()
-	for _, s := range c.Specs {
-		if s.Lookup == discover.Static {
-			c.Servers = append(c.Servers, s.Server)
+		p.Servers, p.complete = nil, !p.Lookups.Any()
+		for _, s := range p.Specs {
+			if s.Lookup == discover.Static {
+				p.Servers = append(p.Servers, s.Server)
+			}
 		}
 	}
+	return c.run(func([]string) bool { return true })
 }
 
 // CheckServers checks the options together with the servers that were found. The error is Problems.
