@@ -301,15 +301,15 @@ func fitMulticlass(_ *Data, points []Point) func(Point) Prediction {
 					"the middleware's response time less net and queue stages, " + at,
 				})
 		}
-		add := func(s queueing.ClassStation, demands []float64, of int) {
+		add := func(s queueing.Station, demands []float64, of int) {
 			for _, d := range demands {
 				s.Demands = append(s.Demands, d/float64(of))
 			}
 			m.Stations = append(m.Stations, s)
 		}
-		add(queueing.ClassStation{Name: "network", Kind: queueing.Delay}, network, 1)
+		add(queueing.Station{Name: "network", Kind: queueing.Delay}, network, 1)
 		for i := range p.Middlewares {
-			add(queueing.ClassStation{Name: fmt.Sprintf("receiver %d", i+1), Kind: queueing.Queue}, receiver,
+			add(queueing.Station{Name: fmt.Sprintf("receiver %d", i+1), Kind: queueing.Queue}, receiver,
 				p.Middlewares)
 		}
 		pools := p.Middlewares
@@ -317,11 +317,11 @@ func fitMulticlass(_ *Data, points []Point) func(Point) Prediction {
 			pools *= p.Servers
 		}
 		for i := range pools {
-			add(queueing.ClassStation{Name: fmt.Sprintf("workers %d", i+1), Kind: queueing.Multi, Servers: p.Workers},
+			add(queueing.Station{Name: fmt.Sprintf("workers %d", i+1), Kind: queueing.Multi, Servers: p.Workers},
 				pool, pools)
 			if p.PerServer {
-				add(queueing.ClassStation{Name: fmt.Sprintf("writer %d", i+1), Kind: queueing.Queue}, writer, pools)
-				add(queueing.ClassStation{Name: "answers", Kind: queueing.Delay}, answers, pools)
+				add(queueing.Station{Name: fmt.Sprintf("writer %d", i+1), Kind: queueing.Queue}, writer, pools)
+				add(queueing.Station{Name: "answers", Kind: queueing.Delay}, answers, pools)
 			}
 		}
 		return solveClasses(m, parameters)

@@ -25,7 +25,7 @@ func anyClasses(t *rapid.T, plain bool, most int) Multiclass {
 		kinds = kinds[:2]
 	}
 	for i := range rapid.IntRange(1, 4).Draw(t, "stations") {
-		s := ClassStation{Name: fmt.Sprintf("s%d", i), Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Servers: 1 + i}
+		s := Station{Name: fmt.Sprintf("s%d", i), Kind: rapid.SampledFrom(kinds).Draw(t, "kind"), Servers: 1 + i}
 		for range classes {
 			s.Demands = append(s.Demands, rapid.Float64Range(0.05, 2).Draw(t, "demand"))
 		}
@@ -109,7 +109,7 @@ func TestLinearizerIsCloseToTheExactSolution(t *testing.T) {
 func TestLinearizerIsExactForASingleCustomer(t *testing.T) {
 	m := Multiclass{
 		Classes: []Class{{Name: "get", Customers: 1, Think: 1}, {Name: "set"}},
-		Stations: []ClassStation{
+		Stations: []Station{
 			{Name: "q", Kind: Queue, Demands: []float64{1, 2}},
 			{Name: "w", Kind: Multi, Servers: 3, Demands: []float64{1, 2}},
 		},
@@ -127,7 +127,7 @@ func TestLinearizerIsExactForASingleCustomer(t *testing.T) {
 func TestLinearizerSolvesPopulationsThatAreTooLargeForTheExactSolution(t *testing.T) {
 	m := Multiclass{
 		Classes: []Class{{Name: "get", Customers: 5000}, {Name: "set", Customers: 5000}},
-		Stations: []ClassStation{
+		Stations: []Station{
 			{Name: "q", Kind: Queue, Demands: []float64{1, 2}},
 			{Name: "w", Kind: Multi, Servers: 64, Demands: []float64{100, 20}},
 		},
@@ -146,7 +146,7 @@ func TestInvalidInputOfANetworkWithClassesIsNamed(t *testing.T) {
 	good := func() Multiclass {
 		return Multiclass{
 			Classes:  []Class{{Name: "get", Customers: 2}, {Customers: 1}},
-			Stations: []ClassStation{{Name: "q", Kind: Queue, Demands: []float64{1, 2}}},
+			Stations: []Station{{Name: "q", Kind: Queue, Demands: []float64{1, 2}}},
 		}
 	}
 	for want, change := range map[string]func(*Multiclass){

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // Kind is the kind of a station.
@@ -21,13 +23,15 @@ const (
 	LoadDependent Kind = "ld"
 )
 
-// Station is a place where customers are served.
+// Station is a place where customers are served. Its demand is given by Visits and Service in a Network, by Demands in a
+// Multiclass.
 type Station struct {
 	Name    string
 	Kind    Kind
-	Visits  float64 // V, per pass through the system
-	Service float64 // S, of a visit; of a LoadDependent station with one customer present and rate 1
-	Servers int     // of a Multi station
+	Visits  float64   // V, per pass through the system
+	Service float64   // S, of a visit; of a LoadDependent station with one customer present and rate 1
+	Demands []float64 // D by class
+	Servers int       // of a Multi station
 	// Rates are the rates of a LoadDependent station with 1, 2, ... customers as multiples of 1/Service. The last one
 	// applies to all larger numbers, too.
 	Rates []float64
@@ -43,6 +47,9 @@ type Network struct {
 
 // demand is D = V S.
 func (s *Station) demand() float64 { return s.Visits * s.Service }
+
+// several reports whether the rate depends on the number of customers, other than that of a Delay.
+func (s *Station) several() bool { return s.Kind == LoadDependent || s.Kind == Multi && s.Servers > 1 }
 
 // rate is the service rate of the station with j >= 1 customers, relative to one server.
 func (s *Station) rate(j int) float64 {
@@ -112,5 +119,42 @@ type StationSolution struct {
 	R float64 // response time of a visit; 0 without visits
 	// Busy is the mean number of busy servers; NaN for LoadDependent, which does not count servers.
 	Busy     float64
-	Marginal []float64 // probabilities of 0, 1, ..., N customers at the station
+	Marginal []float64 // probabilities of 0, 1, ..., N customers at the station; nil unless it has several rates
+}
+
+// MaxCustomers limits the work of an exact solution, which grows with the square of the customers.
+const MaxCustomers = 20_000
+
+// Solve returns the exact solution for a number of customers, at least 0.
+func (n Network) Solve(customers int) (Solution, error) {
+	if err := n.check(); err != nil {
+		return Solution{}, fmt.Errorf("closed network: %w", err)
+	}
+	if customers < 0 || customers > MaxCustomers {
+		return Solution{}, fmt.Errorf("closed network: the number of customers is %d: expected 0 to %d", customers,
+			MaxCustomers)
+	}
+	m := Multiclass{Classes: []Class{{Customers: customers, Think: n.Think}}, Stations: slices.Clone(n.Stations)}
+	for i := range m.Stations {
+		m.Stations[i].Demands = []float64{m.Stations[i].demand()}
+	}
+	e := exact{Multiclass: m}
+	e.lattice, _ = m.lattice() // MaxCustomers is within its limit
+	e.convolve()
+	all := e.solution()
+	s := Solution{X: all.X[0], R: all.R[0]}
+	for i, station := range m.Stations {
+		r := StationSolution{
+			Name: station.Name, U: all.Stations[i].U, Q: all.Stations[i].Q[0], Busy: s.X * station.demand(),
+			Marginal: e.p[i],
+		}
+		if station.Kind == LoadDependent {
+			r.Busy, r.U = math.NaN(), min(floats.Sum(r.Marginal[1:]), 1)
+		}
+		if visits := station.Visits * s.X; visits > 0 {
+			r.R = r.Q / visits
+		}
+		s.Stations = append(s.Stations, r)
+	}
+	return s, nil
 }
