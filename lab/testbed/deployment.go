@@ -108,24 +108,16 @@ func (d *deployment) startRelays(ctx context.Context, delay time.Duration) error
 func (d *deployment) startMember(ctx context.Context, role Role, index int, name string,
 	program func(host string, port int) Program,
 ) (m Member, err error) {
-	host, err := d.t.hosts.Host(role, index)
-	if err != nil {
-		return m, err
-	}
+	host := d.t.hosts.host(role, index)
 	port, err := host.FreePort(ctx)
 	if err != nil {
 		return m, err
 	}
 	p := program(host.Address(), port)
 	p.Name = name
-	process, err := d.t.start(ctx, role, index, p)
-	if err != nil {
-		return m, err
-	}
-	return Member{
-		Process: process, Name: name, host: host,
-		Address: net.JoinHostPort(host.Address(), strconv.Itoa(port)),
-	}, nil
+	m, err = d.t.start(ctx, role, index, p)
+	m.Address = net.JoinHostPort(host.Address(), strconv.Itoa(port))
+	return m, err
 }
 
 // await waits until members answer. It fails if any member of the deployment ends.
@@ -296,14 +288,8 @@ func (d *deployment) Measure(ctx context.Context, m Measurement) (*Outputs, erro
 
 // run is one measurement in progress.
 type run struct {
-	d         *deployment
-	loads     []Member
-	results   []*bytes.Buffer // of the loads
-	samplers  []Process
-	samples   map[string]*bytes.Buffer // by host
-	profilers []Process
-	profiles  []*bytes.Buffer
-	ground    *bytes.Buffer // samples of the machine that emulates the hosts; nil: they are not emulated
+	d                          *deployment
+	loads, samplers, profilers []Member
 }
 
 func (r *run) start(ctx context.Context, m Measurement) error {
@@ -320,30 +306,27 @@ func (r *run) start(ctx context.Context, m Measurement) error {
 			strconv.FormatUint(m.Seed+uint64(i), 10))
 		args = append(args, measuredArgs(v, processes)...)
 		args = append(args, overlapArgs(v)...)
-		host, err := r.d.t.hosts.Host(Load, i)
-		if err != nil {
-			return err
-		}
-		name, out := "client:"+strconv.Itoa(i), new(bytes.Buffer)
-		p, err := r.d.t.start(ctx, Load, i, Program{
-			Name: name, Path: r.d.t.programs.Mcmwlab, Args: args, Stdout: out, CPUs: v.Processors(experiment.LoadCPUs),
+		out := new(bytes.Buffer)
+		l, err := r.d.t.start(ctx, Load, i, Program{
+			Name: "client:" + strconv.Itoa(i), Path: r.d.t.programs.Mcmwlab, Args: args, Stdout: out,
+			CPUs: v.Processors(experiment.LoadCPUs),
 		})
 		if err != nil {
 			return err
 		}
-		r.loads = append(r.loads, Member{Process: p, Name: name, host: host})
-		r.results = append(r.results, out)
+		l.out = out
+		r.loads = append(r.loads, l)
 	}
 	for _, mw := range r.d.middlewares {
 		if mw.Admin == "" {
 			continue
 		}
-		p, out, err := r.d.t.report(ctx, mw.host, "profiler of "+mw.Name,
+		p, err := r.d.t.report(ctx, mw.host, "profiler of "+mw.Name,
 			agent.Task{Profile: &agent.Profiled{Address: mw.Admin, After: m.WarmUp, For: m.Duration}})
 		if err != nil {
 			return err
 		}
-		r.profilers, r.profiles = append(r.profilers, p), append(r.profiles, out)
+		r.profilers = append(r.profilers, p)
 	}
 	return r.startSamplers(ctx, min(time.Second, max(m.Duration/20, shortestSample)))
 }
@@ -369,8 +352,7 @@ func measuredArgs(v experiment.Values, processes int) []string {
 }
 
 // startSamplers starts a sampler on each host with a program of the run, and on the machine that emulates the hosts.
-func (r *run) startSamplers(ctx context.Context, interval time.Duration) (err error) {
-	r.samples = map[string]*bytes.Buffer{}
+func (r *run) startSamplers(ctx context.Context, interval time.Duration) error {
 	watched := map[Host]*agent.Watched{}
 	watch := func(host Host, name, process string) {
 		if watched[host] == nil {
@@ -389,28 +371,19 @@ func (r *run) startSamplers(ctx context.Context, interval time.Duration) (err er
 			watch(r.loads[0].host, m.Name, m.Metrics)
 		}
 	}
+	if ground := r.d.t.hosts.Ground; ground != nil {
+		// The lab's own usage counts: it delays the packets of emulated machines.
+		watch(ground, record.SourceLab, strconv.Itoa(os.Getpid()))
+	}
 	for host, what := range watched {
-		if r.samples[host.Name()], err = r.startSampler(ctx, host, interval, what); err != nil {
+		what.Interval = interval
+		s, err := r.d.t.report(ctx, host, "sampler of "+host.Name(), agent.Task{Sample: what})
+		if err != nil {
 			return err
 		}
+		r.samplers = append(r.samplers, s)
 	}
-	if emulator, ok := r.d.t.hosts.(Emulator); ok {
-		// The lab's own usage counts: it delays the packets of emulated machines.
-		r.ground, err = r.startSampler(ctx, emulator.Ground(), interval,
-			&agent.Watched{Processes: map[string]string{record.SourceLab: strconv.Itoa(os.Getpid())}})
-	}
-	return err
-}
-
-func (r *run) startSampler(ctx context.Context, host Host, interval time.Duration, what *agent.Watched) (*bytes.Buffer,
-	error,
-) {
-	what.Interval = interval
-	sampler, out, err := r.d.t.report(ctx, host, "sampler of "+host.Name(), agent.Task{Sample: what})
-	if err == nil {
-		r.samplers = append(r.samplers, sampler)
-	}
-	return out, err
+	return nil
 }
 
 // await waits until all load has ended. The first process that fails ends the others.
@@ -418,14 +391,7 @@ func (r *run) await(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var waiting sync.WaitGroup
-	for _, l := range r.loads {
-		waiting.Go(func() {
-			if err := awaitEnd(ctx, l); err != nil {
-				cancel(err)
-			}
-		})
-	}
-	for _, p := range r.profilers {
+	for _, p := range slices.Concat(r.loads, r.profilers) {
 		waiting.Go(func() {
 			if err := awaitEnd(ctx, p); err != nil {
 				cancel(err)
@@ -444,9 +410,9 @@ func (r *run) awaitStatistics(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, statisticsWindow+statisticsAllowance)
 	defer cancel()
 	var end time.Time
-	for _, out := range r.results {
+	for _, l := range r.loads {
 		var result load.Result
-		if json.Unmarshal(out.Bytes(), &result) == nil {
+		if json.Unmarshal(l.out.Bytes(), &result) == nil {
 			if e := result.Started.Add(result.Elapsed); e.After(end) {
 				end = e
 			}
@@ -461,33 +427,31 @@ func (r *run) awaitStatistics(ctx context.Context) {
 
 // stop ends the programs of the run that still run.
 func (r *run) stop() {
-	for _, l := range r.loads {
-		l.Stop(syscall.SIGTERM)
-	}
-	for _, s := range slices.Concat(r.samplers, r.profilers) {
-		s.Stop(syscall.SIGTERM)
+	for _, p := range slices.Concat(r.loads, r.samplers, r.profilers) {
+		p.Stop(syscall.SIGTERM)
 	}
 }
 
 // outputs returns what the programs have written; all have ended.
 func (r *run) outputs() *Outputs {
 	o := &Outputs{Hosts: map[string][]byte{}}
-	for _, out := range r.results {
-		o.Loads = append(o.Loads, out.Bytes())
+	for _, l := range r.loads {
+		o.Loads = append(o.Loads, l.out.Bytes())
 	}
 	for _, m := range r.d.middlewares {
 		if m.Log != nil {
 			o.Middlewares = append(o.Middlewares, m.Log.text())
 		}
 	}
-	for _, out := range r.profiles {
-		o.Profiles = append(o.Profiles, out.Bytes())
+	for _, p := range r.profilers {
+		o.Profiles = append(o.Profiles, p.out.Bytes())
 	}
-	for host, out := range r.samples {
-		o.Hosts[host] = out.Bytes()
-	}
-	if r.ground != nil {
-		o.Ground = r.ground.Bytes()
+	for _, s := range r.samplers {
+		if s.host == r.d.t.hosts.Ground {
+			o.Ground = s.out.Bytes()
+		} else {
+			o.Hosts[s.host.Name()] = s.out.Bytes()
+		}
 	}
 	return o
 }

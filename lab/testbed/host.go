@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -59,31 +60,23 @@ type Process interface {
 }
 
 // Hosts are the hosts of a testbed.
-type Hosts interface {
-	// Host returns the host for a program: the one with this index, from 0, of its role. Several programs can share a
-	// host.
-	Host(role Role, index int) (Host, error)
+type Hosts struct {
+	// Of are the hosts of each role. The role's programs take turns.
+	Of map[Role][]Host
+	// Ground is the machine on which the hosts are emulated, and whose processors they share; nil: they are not emulated.
+	Ground Host
+	// Inventory has a line for each host that is reached over the network, with its address and its roles.
+	Inventory []string
+	// Machines are the properties of the hosts, if they are known. Shortfalls has a sentence for each shortfall of what
+	// was requested.
+	Machines   []record.Machine
+	Shortfalls []string
 	// Close releases the hosts.
-	Close() error
+	Close func() error
 }
 
-// Emulator is implemented by Hosts that are emulated on one machine, whose processors they share.
-type Emulator interface {
-	// Ground returns that machine.
-	Ground() Host
-}
-
-// Describer is implemented by Hosts that know their properties.
-type Describer interface {
-	// Machines returns the properties of the hosts, and one sentence for each shortfall of what was requested.
-	Machines() (machines []record.Machine, shortfalls []string)
-}
-
-// Listed is implemented by Hosts that are reached over the network.
-type Listed interface {
-	// Inventory returns a line for each host, with its address and its roles.
-	Inventory() []string
-}
+// host returns the host for the program with this index, from 0, of its role.
+func (h *Hosts) host(role Role, index int) Host { return h.Of[role][index%len(h.Of[role])] }
 
 // Programs are the paths of the programs on the hosts.
 type Programs struct {
@@ -93,19 +86,22 @@ type Programs struct {
 	Systems map[string]experiment.SystemKind
 }
 
-// local is this machine: one host for everything, on the loopback interface.
+// local is this machine, on the loopback interface.
 type local struct{}
 
 // Local returns this machine as the only host.
-func Local() Hosts { return local{} }
+func Local() Hosts {
+	here := []Host{Here()}
+	return Hosts{
+		Of: map[Role][]Host{Server: here, Middleware: here, Load: here}, Close: func() error { return nil },
+	}
+}
 
 // Here returns this machine as a host.
 func Here() Host { return local{} }
 
-func (local) Host(Role, int) (Host, error) { return local{}, nil }
-func (local) Close() error                 { return nil }
-func (local) Name() string                 { return "local" }
-func (local) Address() string              { return process.Loopback }
+func (local) Name() string    { return "local" }
+func (local) Address() string { return process.Loopback }
 
 func (local) FreePort(context.Context) (int, error) { return process.FreePort(process.Loopback) }
 
@@ -152,7 +148,7 @@ func onProcessors(cpus []int, start func() error) error {
 	return err
 }
 
-// Member is a server, a middleware or another program of a deployment.
+// Member is a server, a middleware or another program of a deployment or a run.
 type Member struct {
 	// Process ends when the member does. If the member does not run on a Host, stopping Process need not end it.
 	Process
@@ -164,13 +160,15 @@ type Member struct {
 	Admin   string // of a middleware that is profiled: its admin address on its host; "": it isn't
 	Log     *Log   // of a middleware: its statistics log; nil: none
 
-	host Host // nil if it runs on none
+	host Host          // nil if it runs on none
+	out  *bytes.Buffer // its output, of a program of a run; complete when it has ended
 }
 
 // Placed returns the deployment of running servers and middlewares that something else than a Host has started, such as
-// a cluster. Only load needs hosts, and only mcmwlab is used of the programs. Placed returns when all members answer.
-func Placed(ctx context.Context, hosts Hosts, programs Programs, servers, middlewares []Member) (Deployment, error) {
-	d := &deployment{t: &onHosts{hosts: hosts, programs: programs}, servers: servers, middlewares: middlewares}
+// a cluster. Only load needs hosts, with mcmwlab at that path. Placed returns when all members answer.
+func Placed(ctx context.Context, loads []Host, mcmwlab string, servers, middlewares []Member) (Deployment, error) {
+	t := &onHosts{hosts: Hosts{Of: map[Role][]Host{Load: loads}}, programs: Programs{Mcmwlab: mcmwlab}}
+	d := &deployment{t: t, servers: servers, middlewares: middlewares}
 	if err := d.await(ctx, d.all()); err != nil {
 		if ended := d.ended(); ended != nil {
 			err = ended

@@ -21,11 +21,8 @@ func (d *deployment) startMiddleware(ctx context.Context, v experiment.Values, i
 	second := 0 // port for twemproxy's statistics, or for profiles of mcmw
 	profiled := system.Kind != experiment.Twemproxy && v[experiment.Profile] == "true"
 	if system.Kind == experiment.Twemproxy || profiled {
-		host, err := d.t.hosts.Host(Middleware, i)
-		if err == nil {
-			second, err = host.FreePort(ctx)
-		}
-		if err != nil {
+		var err error
+		if second, err = d.t.hosts.host(Middleware, i).FreePort(ctx); err != nil {
 			return Member{}, err
 		}
 	}

@@ -39,24 +39,19 @@ func OnHosts(hosts Hosts, programs Programs, cpus map[string][]int) Testbed {
 
 func (t *onHosts) Close() error { return t.hosts.Close() }
 
-func (t *onHosts) start(ctx context.Context, role Role, index int, p Program) (Process, error) {
-	host, err := t.hosts.Host(role, index)
-	if err != nil {
-		return nil, err
-	}
+// start starts a program on a host of its role.
+func (t *onHosts) start(ctx context.Context, role Role, index int, p Program) (m Member, err error) {
+	m = Member{Name: p.Name, host: t.hosts.host(role, index)}
 	if len(p.CPUs) == 0 {
 		p.CPUs = t.cpus[string(role)]
 	}
-	return host.Start(ctx, p)
+	m.Process, err = m.host.Start(ctx, p)
+	return m, err
 }
 
 // output runs a program on the first host of a role to its end and returns its output.
 func (t *onHosts) output(ctx context.Context, role Role, name, path string, args ...string) ([]byte, error) {
-	host, err := t.hosts.Host(role, 0)
-	if err != nil {
-		return nil, err
-	}
-	return Output(ctx, host, Program{Name: name, Path: path, Args: args, CPUs: t.cpus[string(role)]})
+	return Output(ctx, t.hosts.host(role, 0), Program{Name: name, Path: path, Args: args, CPUs: t.cpus[string(role)]})
 }
 
 // task returns the program that carries out a task on a host.
@@ -64,12 +59,13 @@ func (t *onHosts) task(name string, task agent.Task) Program {
 	return Program{Name: name, Path: t.programs.Mcmwlab, Args: task.Args()}
 }
 
-// report starts a task on a host that writes to the buffer until it ends or is stopped.
-func (t *onHosts) report(ctx context.Context, host Host, name string, task agent.Task) (Process, *bytes.Buffer, error) {
-	p, out := t.task(name, task), new(bytes.Buffer)
-	p.Stdout = out
-	started, err := host.Start(ctx, p)
-	return started, out, err
+// report starts a task on a host whose output is wanted.
+func (t *onHosts) report(ctx context.Context, host Host, name string, task agent.Task) (m Member, err error) {
+	m = Member{Name: name, host: host, out: new(bytes.Buffer)}
+	p := t.task(name, task)
+	p.Stdout = m.out
+	m.Process, err = host.Start(ctx, p)
+	return m, err
 }
 
 // Output runs a short program on a host to its end and returns its standard output.
@@ -105,13 +101,8 @@ func awaitEnd(ctx context.Context, p Process) error {
 
 // Describe runs the programs for their versions, and describes the host of the first server.
 func (t *onHosts) Describe(ctx context.Context) (d Description, err error) {
-	d.Versions = map[string]string{}
-	if hosts, ok := t.hosts.(Describer); ok {
-		d.Machines, d.Shortfalls = hosts.Machines()
-	}
-	if hosts, ok := t.hosts.(Listed); ok {
-		d.Inventory = hosts.Inventory()
-	}
+	d.Versions, d.Inventory = map[string]string{}, t.hosts.Inventory
+	d.Machines, d.Shortfalls = t.hosts.Machines, t.hosts.Shortfalls
 	for _, program := range []struct {
 		role       Role
 		name, path string
@@ -145,11 +136,7 @@ func (t *onHosts) Describe(ctx context.Context) (d Description, err error) {
 func (t *onHosts) MeasurePath(ctx context.Context, bulk time.Duration) ([]record.Value, error) {
 	var ends [3]pathEnd
 	for i, role := range []Role{Load, Middleware, Server} {
-		host, err := t.hosts.Host(role, 0)
-		if err != nil {
-			return nil, err
-		}
-		ends[i] = pathEnd{host, t.cpus[string(role)]}
+		ends[i] = pathEnd{t.hosts.host(role, 0), t.cpus[string(role)]}
 	}
 	p, err := measurePath(ctx, t.programs.Mcmwlab, ends[0], ends[1], bulk)
 	if err != nil {

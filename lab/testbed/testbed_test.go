@@ -71,7 +71,7 @@ func TestAProgramMayUseTheProcessorsOfItsRole(t *testing.T) {
 	var before, after unix.CPUSet
 	require.NoError(t, unix.SchedGetaffinity(0, &before))
 	var out bytes.Buffer
-	p, err := Local().(local).Start(context.Background(),
+	p, err := Here().Start(context.Background(),
 		Program{Name: "nproc", Path: "nproc", CPUs: []int{0}, Stdout: &out})
 	require.NoError(t, err)
 	require.NoError(t, awaitEnd(context.Background(), p))
@@ -81,8 +81,16 @@ func TestAProgramMayUseTheProcessorsOfItsRole(t *testing.T) {
 	require.NoError(t, unix.SchedGetaffinity(0, &after))
 	assert.Equal(t, before, after)
 
-	_, err = Local().(local).Start(context.Background(), Program{Name: "nproc", Path: "nproc", CPUs: []int{1000}})
+	_, err = Here().Start(context.Background(), Program{Name: "nproc", Path: "nproc", CPUs: []int{1000}})
 	assert.ErrorContains(t, err, "processors [1000]: invalid argument; there are ")
+}
+
+func TestTheProgramsOfARoleTakeTurnsOnItsHosts(t *testing.T) {
+	a, b := new(struct{ Host }), new(struct{ Host })
+	hosts := Hosts{Of: map[Role][]Host{Server: {a, b}, Load: {b}}}
+	assert.Same(t, a, hosts.host(Server, 0))
+	assert.Same(t, b, hosts.host(Server, 7))
+	assert.Same(t, b, hosts.host(Load, 7))
 }
 
 func TestTheErrorSaysHowAProgramEnded(t *testing.T) {

@@ -195,12 +195,9 @@ func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.
 		if err != nil {
 			return nil, programs, err
 		}
-		hosts = machines
+		hosts = machines.Hosts
 	}
-	if d, ok := hosts.(testbed.Describer); ok {
-		_, shortfalls := d.Machines()
-		writeNotes(notes, shortfalls)
-	}
+	writeNotes(notes, hosts.Shortfalls)
 	return testbed.Dilate(testbed.OnHosts(hosts, programs, e.CPUs), e.Dilation), programs, nil
 }
 

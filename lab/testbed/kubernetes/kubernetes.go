@@ -40,11 +40,11 @@ type bed struct {
 	tools     tools
 	k         experiment.Kubernetes
 	namespace string
-	values    tree // of the chart: the standard ones and those of the files
-	load      tree // values of the load pods' chart
-	loads     []*loadPod
-	made      bool  // whether the lab has made the namespace
-	unusable  error // why the load pods could not be made, once made is true
+	values    tree           // of the chart: the standard ones and those of the files
+	load      tree           // values of the load pods' chart
+	loads     []testbed.Host // load pods
+	made      bool           // whether the lab has made the namespace
+	unusable  error          // why the load pods could not be made, once made is true
 }
 
 // elsewhere are the settings that the chart does not support.
@@ -235,14 +235,6 @@ func (b *bed) MeasurePath(ctx context.Context, bulk time.Duration) ([]record.Val
 	return testbed.PathValues(record.SourcePath, p), nil
 }
 
-// Host returns the load pod for a load process: the pods take turns.
-func (b *bed) Host(role testbed.Role, index int) (testbed.Host, error) {
-	if role != testbed.Load {
-		return nil, fmt.Errorf("the testbed kubernetes has no host for a %s: the cluster starts it", role)
-	}
-	return b.loads[index%len(b.loads)], nil
-}
-
 // Deploy installs the servers and middlewares of a point.
 func (b *bed) Deploy(ctx context.Context, v experiment.Values) (testbed.Deployment, error) {
 	if err := b.ensure(ctx); err != nil {
@@ -298,7 +290,7 @@ func (b *bed) place(ctx context.Context, v experiment.Values) (testbed.Deploymen
 		}
 		return nil, err
 	}
-	return testbed.Placed(ctx, b, testbed.Programs{Mcmwlab: mcmwlab}, servers, middlewares)
+	return testbed.Placed(ctx, b.loads, mcmwlab, servers, middlewares)
 }
 
 // uninstall removes the point's servers and middlewares, also while the experiment is being ended.
@@ -323,7 +315,7 @@ func (d *deployment) Stop() {
 // Close removes the namespace with everything in it.
 func (b *bed) Close() error {
 	for _, l := range b.loads {
-		l.Close()
+		l.(*loadPod).Close()
 	}
 	if !b.made {
 		return nil

@@ -25,12 +25,7 @@ const maxClockError = 100 * time.Millisecond
 // Programs are the paths of programs for hosts.Start, which translates them into the paths on each host.
 var Programs = testbed.Programs{Memcached: "memcached", Mcmw: "mcmw", Mcmwlab: "mcmwlab"}
 
-// hosts are the connected hosts of an inventory.
-type hosts struct {
-	all    []*host
-	byRole map[testbed.Role][]*host
-}
-
+// host is a connected host of an inventory.
 type host struct {
 	experiment.InventoryHost
 	conn  *remote.Conn
@@ -39,25 +34,28 @@ type host struct {
 
 // Open connects to all hosts of an inventory and copies to each the programs that it lacks. local are their paths on
 // this machine; memcached is never copied. The programs of the hosts are Programs.
-func Open(ctx context.Context, inventory *experiment.Inventory, local testbed.Programs) (testbed.Hosts, error) {
+func Open(ctx context.Context, inventory *experiment.Inventory, local testbed.Programs) (t testbed.Hosts, err error) {
 	if _, err := exec.LookPath("ssh"); err != nil {
-		return nil,
+		return t,
 			fmt.Errorf("the testbed ssh needs an ssh client: %w; install it, on Debian: apt-get install openssh-client",
 				err)
 	}
 	binaries, err := toCopy(inventory, local)
 	if err != nil {
-		return nil, err
+		return t, err
 	}
-	t := &hosts{byRole: map[testbed.Role][]*host{}}
+	var all hosts
+	t.Of, t.Close = map[testbed.Role][]testbed.Host{}, func() error { return all.close() }
 	var connecting sync.WaitGroup
 	problems := make([]error, len(inventory.Hosts))
 	for i, described := range inventory.Hosts {
 		h := &host{InventoryHost: described}
-		t.all = append(t.all, h)
+		all = append(all, h)
 		for _, role := range described.Roles {
-			t.byRole[testbed.Role(role)] = append(t.byRole[testbed.Role(role)], h)
+			t.Of[testbed.Role(role)] = append(t.Of[testbed.Role(role)], h)
 		}
+		t.Inventory = append(t.Inventory, fmt.Sprintf("%s (%s) at %s: %s", described.Name, described.SSH,
+			described.Address, strings.Join(described.Roles, ", ")))
 		connecting.Go(func() { problems[i] = h.connect(ctx, inventory.Config, binaries) })
 	}
 	connecting.Wait()
@@ -66,21 +64,12 @@ func Open(ctx context.Context, inventory *experiment.Inventory, local testbed.Pr
 	}
 	err = errors.Join(problems...)
 	if err == nil {
-		err = t.checkClocks(ctx)
+		err = all.checkClocks(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(err, t.Close())
+		err = errors.Join(err, all.close())
 	}
-	return t, nil
-}
-
-// Inventory returns a line for each host.
-func (t *hosts) Inventory() (lines []string) {
-	for _, h := range t.all {
-		lines = append(lines, fmt.Sprintf("%s (%s) at %s: %s", h.InventoryHost.Name, h.SSH, h.InventoryHost.Address,
-			strings.Join(h.Roles, ", ")))
-	}
-	return lines
+	return t, err
 }
 
 // toCopy reads the programs that at least one host needs a copy of.
@@ -126,10 +115,12 @@ func (h *host) connect(ctx context.Context, config string, binaries map[string]*
 	return err
 }
 
+type hosts []*host
+
 // checkClocks returns an error if the clocks of two hosts differ too much.
-func (t *hosts) checkClocks(ctx context.Context) error {
-	clocks := make([]clock, len(t.all))
-	for i, h := range t.all {
+func (all hosts) checkClocks(ctx context.Context) error {
+	clocks := make([]clock, len(all))
+	for i, h := range all {
 		ahead, within, err := h.conn.Clock(ctx)
 		if err != nil {
 			return err
@@ -159,19 +150,10 @@ func agree(clocks []clock) error {
 	return nil
 }
 
-// Host returns the host for a program: the hosts of its role take turns.
-func (t *hosts) Host(role testbed.Role, index int) (testbed.Host, error) {
-	hosts := t.byRole[role]
-	if len(hosts) == 0 {
-		return nil, fmt.Errorf("no host of the inventory has the role %s", role)
-	}
-	return hosts[index%len(hosts)], nil
-}
-
-// Close ends the connections. Every host then kills its programs and removes the copies.
-func (t *hosts) Close() error {
+// close ends the connections. Every host then kills its programs and removes the copies.
+func (all hosts) close() error {
 	var closing sync.WaitGroup
-	for _, h := range t.all {
+	for _, h := range all {
 		if h.conn != nil {
 			closing.Go(h.conn.Close)
 		}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 	"strconv"
 	"time"
 
@@ -24,13 +23,12 @@ import (
 
 // Hosts are the machines of an experiment.
 type Hosts struct {
-	network    *network
-	owner      *cgroup.Owner
-	machines   map[testbed.Role][]*machine
-	dilation   float64
-	probe      *machine // has no limits; the others are measured from it
-	awake      *os.File // keeps the processors from sleeping; nil if they may
-	shortfalls []string
+	testbed.Hosts
+	network  *network
+	owner    *cgroup.Owner
+	all      []*machine // the probe, and then the machines in the order of Machines
+	dilation float64
+	awake    *os.File // keeps the processors from sleeping; nil if they may
 }
 
 // roles are the roles that have machines. The index plus 1 is the third byte of their addresses; 0 is the probe's.
@@ -45,13 +43,13 @@ func New(machines map[string]experiment.Machine, delay time.Duration, dilation f
 		return nil, fmt.Errorf("the testbed vm: %w", err)
 	}
 	features.cpus, features.dilated = features.cpus*dilation, dilation > 1
-	v = &Hosts{
-		machines: map[testbed.Role][]*machine{}, dilation: dilation,
-		shortfalls: features.shortfalls(machines, delay),
-	}
+	v = &Hosts{dilation: dilation, Hosts: testbed.Hosts{
+		Of: map[testbed.Role][]testbed.Host{}, Ground: testbed.Here(), Shortfalls: features.shortfalls(machines, delay),
+	}}
+	v.Close = v.close
 	if _, err := features.tree.Clean(); err != nil {
 		// This testbed still works as requested, unless leftover processes use the machine.
-		v.shortfalls = append(v.shortfalls, fmt.Sprintf("the leftovers of a killed lab could not be removed: %v", err))
+		v.Shortfalls = append(v.Shortfalls, fmt.Sprintf("the leftovers of a killed lab could not be removed: %v", err))
 	}
 	defer func() {
 		if err != nil {
@@ -60,7 +58,7 @@ func New(machines map[string]experiment.Machine, delay time.Duration, dilation f
 		}
 	}()
 	if v.awake, err = keepAwake(); err != nil {
-		v.shortfalls = append(v.shortfalls, fmt.Sprintf("programs that have waited may be woken late: %v", err))
+		v.Shortfalls = append(v.Shortfalls, fmt.Sprintf("programs that have waited may be woken late: %v", err))
 	}
 	if v.network, err = newNetwork(experiment.Dilated(delay, dilation), features.delayed); err != nil {
 		return v, err
@@ -68,40 +66,44 @@ func New(machines map[string]experiment.Machine, delay time.Duration, dilation f
 	if v.owner, err = features.tree.Own(); err != nil {
 		return v, err
 	}
-	if v.probe, err = v.add("probe", net.IPv4(10, 0, 0, 1), experiment.Machine{}); err != nil {
+	if err = v.add("probe", net.IPv4(10, 0, 0, 1), experiment.Machine{}); err != nil {
 		return v, err
 	}
 	for r, role := range roles {
 		spec := machines[string(role)]
 		for i := range spec.Count {
-			m, err := v.add(string(role)+"-"+strconv.Itoa(i), net.IPv4(10, 0, byte(r+1), byte(i+1)),
-				slowed(features.bounded(spec), dilation))
-			if err != nil {
+			name, address := string(role)+"-"+strconv.Itoa(i), net.IPv4(10, 0, byte(r+1), byte(i+1))
+			if err := v.add(name, address, slowed(features.bounded(spec), dilation)); err != nil {
 				return v, err
 			}
-			m.spec = spec
-			v.machines[role] = append(v.machines[role], m)
+			v.Of[role] = append(v.Of[role], v.all[len(v.all)-1])
+			v.Machines = append(v.Machines, record.Machine{
+				Name: name, Preset: spec.Preset, Address: address.String(), CPUs: spec.CPUs, Memory: spec.Memory,
+				Upload: spec.Upload, Download: spec.Download, Delay: v.network.delay.Seconds() / dilation,
+				DelayedBy: string(v.network.delayed),
+			})
 		}
 	}
 	return v, nil
 }
 
-func (v *Hosts) add(name string, address net.IP, spec experiment.Machine) (*machine, error) {
+func (v *Hosts) add(name string, address net.IP, spec experiment.Machine) error {
 	space, err := netspace.New()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err = v.network.connect(space, name, address, spec); err == nil {
 		_, err = controlCongestion(space)
 	}
-	if err != nil {
-		return nil, errors.Join(err, space.Close())
+	var group *cgroup.Group
+	if err == nil {
+		group, err = v.owner.Make(name, cgroup.Limits{CPUs: spec.CPUs, Memory: spec.Memory})
 	}
-	group, err := v.owner.Make(name, cgroup.Limits{CPUs: spec.CPUs, Memory: spec.Memory})
 	if err != nil {
-		return nil, errors.Join(err, space.Close())
+		return errors.Join(err, space.Close())
 	}
-	return &machine{name: name, address: address.String(), cpus: spec.CPUs, space: space, group: group}, nil
+	v.all = append(v.all, &machine{name, address.String(), spec.CPUs, space, group})
+	return nil
 }
 
 // keepAwake makes idle processors wait without sleeping until the file is closed. If they slept, waking up would take
@@ -123,44 +125,9 @@ func slowed(m experiment.Machine, dilation float64) experiment.Machine {
 	return m
 }
 
-// Host returns the machine for a program: the machines of its role take turns.
-func (v *Hosts) Host(role testbed.Role, index int) (testbed.Host, error) {
-	machines := v.machines[role]
-	if len(machines) == 0 {
-		return nil, fmt.Errorf("the testbed has no machine for %s", role)
-	}
-	return machines[index%len(machines)], nil
-}
-
-// Ground returns the machine that emulates the others: this one.
-func (v *Hosts) Ground() testbed.Host { return testbed.Here() }
-
-// Machines returns the machines' properties as requested, and where they fall short.
-func (v *Hosts) Machines() (all []record.Machine, shortfalls []string) {
-	for _, m := range v.all() {
-		all = append(all, record.Machine{
-			Name: m.name, Preset: m.spec.Preset, Address: m.address, CPUs: m.spec.CPUs, Memory: m.spec.Memory,
-			Upload: m.spec.Upload, Download: m.spec.Download, Delay: v.network.delay.Seconds() / v.dilation,
-			DelayedBy: string(v.network.delayed),
-		})
-	}
-	return all, slices.Clone(v.shortfalls)
-}
-
-func (v *Hosts) all() (all []*machine) {
-	for _, role := range roles {
-		all = append(all, v.machines[role]...)
-	}
-	return all
-}
-
-// Close removes the machines. Their programs must have ended.
-func (v *Hosts) Close() (err error) {
-	machines := v.all()
-	if v.probe != nil {
-		machines = append(machines, v.probe)
-	}
-	for _, m := range machines {
+// close removes the machines. Their programs must have ended.
+func (v *Hosts) close() (err error) {
+	for _, m := range v.all {
 		err = errors.Join(err, m.space.Close())
 	}
 	if v.network != nil {
@@ -172,15 +139,14 @@ func (v *Hosts) Close() (err error) {
 	if v.awake != nil {
 		err = errors.Join(err, v.awake.Close())
 	}
-	v.machines, v.probe, v.network, v.owner, v.awake = nil, nil, nil, nil, nil
+	v.all, v.network, v.owner, v.awake = nil, nil, nil, nil
 	return err
 }
 
 type machine struct {
 	name    string
 	address string
-	spec    experiment.Machine // as requested
-	cpus    float64            // how many processors of this machine it may use; 0: all
+	cpus    float64 // how many processors of this machine it may use; 0: all
 	space   *netspace.Namespace
 	group   *cgroup.Group
 }
@@ -235,18 +201,17 @@ type Calibrated struct {
 
 // Calibrate measures the machines one after another. mcmwlab is the path of that program, bulk how long each
 // direction's bandwidth is measured. next is called with the name of each machine before its measurement.
-func (v *Hosts) Calibrate(ctx context.Context, mcmwlab string, bulk time.Duration,
-	next func(machine string),
+func (v *Hosts) Calibrate(ctx context.Context, mcmwlab string, bulk time.Duration, next func(machine string),
 ) (c Calibration, err error) {
-	machines, shortfalls := v.Machines()
-	c.Shortfalls = shortfalls
-	for i, m := range v.all() {
+	c.Shortfalls = v.Shortfalls
+	probe := v.all[0] // has no limits
+	for i, m := range v.all[1:] {
 		next(m.name)
-		path, err := testbed.MeasurePath(ctx, mcmwlab, m, v.probe, bulk)
+		path, err := testbed.MeasurePath(ctx, mcmwlab, m, probe, bulk)
 		if err != nil {
 			return c, fmt.Errorf("measuring %s: %w", m.name, err)
 		}
-		c.Machines = append(c.Machines, Calibrated{machines[i], path.Dilated(v.dilation)})
+		c.Machines = append(c.Machines, Calibrated{v.Machines[i], path.Dilated(v.dilation)})
 	}
 	return c, nil
 }

@@ -69,7 +69,7 @@ func buckets(t *testing.T, space *netspace.Namespace, name string) (found []*net
 
 func TestEachDirectionHasABucketOfTheRequestedRate(t *testing.T) {
 	hosts := newHosts(t, map[string]experiment.Machine{"server": slow, "load": {Count: 2}}, 0)
-	server := hosts.machines[testbed.Server][0]
+	server := hosts.Of[testbed.Server][0].(*machine)
 	for _, c := range []struct {
 		name  string
 		found []*netlink.Tbf
@@ -83,7 +83,7 @@ func TestEachDirectionHasABucketOfTheRequestedRate(t *testing.T) {
 		assert.InEpsilon(t, c.rate*1514/1448, c.found[0].Rate, 1e-6, c.name)
 		assert.InEpsilon(t, c.rate*1514/1448*0.5, c.found[0].Limit, 1e-3, c.name)
 	}
-	free := hosts.machines[testbed.Load][1]
+	free := hosts.Of[testbed.Load][1].(*machine)
 	assert.Empty(t, buckets(t, free.space, cardName))
 	assert.Empty(t, buckets(t, hosts.network.space, free.name))
 }
@@ -94,13 +94,13 @@ func TestInDilatedTimeMachinesHaveAFractionOfEverythingAndReportWhatWasRequested
 		Download: megabits(800),
 	}
 	hosts := newDilated(t, map[string]experiment.Machine{"server": slow, "load": large}, time.Millisecond, 4)
-	server, load := hosts.machines[testbed.Server][0], hosts.machines[testbed.Load][0]
+	server, load := hosts.Of[testbed.Server][0].(*machine), hosts.Of[testbed.Load][0].(*machine)
 	found := buckets(t, server.space, cardName)
 	require.Len(t, found, 1)
 	assert.InEpsilon(t, slow.Upload/4*1514/1448, found[0].Rate, 1e-6)
 	assert.InDelta(t, slow.CPUs/4, server.cpus, 1e-9)
 	assert.InDelta(t, float64(runtime.NumCPU())/2, load.cpus, 1e-9, "half of this machine seems twice as large")
-	machines, shortfalls := hosts.Machines()
+	machines, shortfalls := hosts.Machines, hosts.Shortfalls
 	assert.InDelta(t, slow.Upload, machines[1].Upload, 1e-9)
 	assert.InDelta(t, slow.CPUs, machines[1].CPUs, 1e-9)
 	for _, s := range shortfalls {
@@ -115,7 +115,7 @@ func TestInDilatedTimeMachinesHaveAFractionOfEverythingAndReportWhatWasRequested
 func TestIdleProcessorsDoNotSleepWhileThereAreMachines(t *testing.T) {
 	hosts := newHosts(t, map[string]experiment.Machine{"server": slow}, 0)
 	if hosts.awake == nil {
-		t.Skipf("this machine can't keep its processors awake: %v", hosts.shortfalls)
+		t.Skipf("this machine can't keep its processors awake: %v", hosts.Shortfalls)
 	}
 	latency, err := os.ReadFile("/dev/cpu_dma_latency") // the least that any program wants, us
 	require.NoError(t, err)
@@ -142,20 +142,16 @@ func TestProgramsOfTwoMachinesReachEachOther(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			hosts := newHosts(t, map[string]experiment.Machine{"server": slow, "load": slow, "middleware": slow},
 				c.delay)
-			server, err := hosts.Host(testbed.Server, 0)
-			require.NoError(t, err)
-			load, err := hosts.Host(testbed.Load, 7)
-			require.NoError(t, err)
-			assert.Equal(t, "load-0", load.Name(), "programs take turns on the machines")
-			conn := dialEcho(t, load.(*machine), server.(*machine))
+			server, load := hosts.Of[testbed.Server][0].(*machine), hosts.Of[testbed.Load][0].(*machine)
+			conn := dialEcho(t, load, server)
 			// More than the bucket holds, in pieces larger than a frame.
 			message := bytes.Repeat([]byte("0123456789"), 20_000)
 			go func() { _, _ = conn.Write(message) }() // an error shows in the answer
 			answer := make([]byte, len(message))
-			_, err = io.ReadFull(conn, answer)
+			_, err := io.ReadFull(conn, answer)
 			require.NoError(t, err)
 			assert.Equal(t, message, answer)
-			third := hosts.machines[testbed.Middleware][0]
+			third := hosts.Of[testbed.Middleware][0].(*machine)
 			require.NoError(t, third.space.Configure(func(h *netlink.Handle) error {
 				link, err := h.LinkByName(cardName)
 				require.NoError(t, err)
@@ -197,9 +193,7 @@ func dialEcho(t *testing.T, from, to *machine) net.Conn {
 
 func TestAProgramStartsWithTheLimitsOfItsMachine(t *testing.T) {
 	hosts := newHosts(t, map[string]experiment.Machine{"server": slow}, 0)
-	host, err := hosts.Host(testbed.Server, 0)
-	require.NoError(t, err)
-	server := host.(*machine)
+	server := hosts.Of[testbed.Server][0].(*machine)
 	var out bytes.Buffer
 	p, err := server.Start(context.Background(), testbed.Program{
 		Name: "shell", Path: "sh", Stdout: &out, CPUs: []int{0},
@@ -235,7 +229,7 @@ func TestMachinesUseTheCongestionControlThatIsReported(t *testing.T) {
 	defer space.Close()
 	want, err := controlCongestion(space) // cubic, where this machine allows it
 	require.NoError(t, err)
-	require.NoError(t, hosts.machines[testbed.Server][0].space.Do(func() error {
+	require.NoError(t, hosts.Of[testbed.Server][0].(*machine).space.Do(func() error {
 		got, err := os.ReadFile(congestionFile)
 		assert.Equal(t, want+"\n", string(got))
 		return err
@@ -274,8 +268,8 @@ func TestAMachineThatCannotMakeTheTestbedIsRefused(t *testing.T) {
 func TestPacketsAreDelayedOrTheMissingDelayIsReported(t *testing.T) {
 	const delay = 3 * time.Millisecond
 	hosts := newHosts(t, map[string]experiment.Machine{"server": slow, "load": slow}, delay)
-	machines, shortfalls := hosts.Machines()
-	load, server := hosts.machines[testbed.Load][0], hosts.machines[testbed.Server][0]
+	machines, shortfalls := hosts.Machines, hosts.Shortfalls
+	load, server := hosts.Of[testbed.Load][0].(*machine), hosts.Of[testbed.Server][0].(*machine)
 	assert.Len(t, buckets(t, server.space, cardName), 1, "the bucket is there in any case")
 	if hosts.network.delayed == byNothing {
 		assert.Contains(t, strings.Join(shortfalls, "\n"), "packets are not delayed by 3ms")
@@ -312,7 +306,7 @@ func TestClosingLeavesNothing(t *testing.T) {
 	before := spaces()
 	hosts := newHosts(t, map[string]experiment.Machine{"server": slow, "load": slow}, 0)
 	assert.Equal(t, before+4, spaces(), "two machines, the probe, the bridge")
-	files := hosts.machines[testbed.Server][0].group.ProcessFiles()
+	files := hosts.Of[testbed.Server][0].(*machine).group.ProcessFiles()
 	links, err := net.Interfaces()
 	require.NoError(t, err)
 	for _, link := range links {
@@ -324,6 +318,4 @@ func TestClosingLeavesNothing(t *testing.T) {
 	for _, file := range files {
 		assert.NoFileExists(t, file)
 	}
-	_, err = hosts.Host(testbed.Server, 0)
-	require.EqualError(t, err, "the testbed has no machine for server")
 }
