@@ -241,80 +241,70 @@ func (l *delayLine) release() (err error) {
 const (
 	// longest is the longest frame that a delay line reads, bytes: a packet of 64 KiB, and its headers.
 	longest = 64<<10 + 128
-	// chunkSize and maxChunks limit the memory for frames in flight, bytes: netemPackets frames of some 2.5 KiB each.
-	chunkSize = 1 << 20
-	maxChunks = 256
+	// leastBuffer and mostBuffer bound the memory for frames in flight, bytes. Half of mostBuffer is room for
+	// netemPackets frames of some 2.5 KiB each.
+	leastBuffer = 1 << 20
+	mostBuffer  = 512 << 20
 )
 
 // travelling is a queue of frames in flight in the order of their arrival, which is also the order of their departure:
 // all are delayed by the same time. Its memory is reused, so that frames cause no garbage collection. One goroutine
 // uses it.
 type travelling struct {
-	chunks []*chunk // oldest first; only the last can be empty
-	spare  []*chunk
-}
-
-// chunk has frames one after another.
-type chunk struct {
-	data   [chunkSize]byte
-	used   int // bytes of data
+	data   []byte // frames one after another
 	frames []traveller
 	sent   int // how many of the frames have left
 }
 
-// traveller is a frame: data[start:end] of its chunk.
+// traveller is a frame: the bytes start to end of the data.
 type traveller struct {
 	start, end int
 	due        time.Time
 }
 
-func (t *travelling) empty() bool {
-	return len(t.chunks) == 0 || len(t.chunks) == 1 && t.chunks[0].sent == len(t.chunks[0].frames)
-}
+func (t *travelling) empty() bool { return t.sent == len(t.frames) }
 
-// room returns the space for the next frame; nil if the queue is full. Nothing changes unless add is called.
+// room returns the space for the next frame; nil if the queue is full. What has left makes room once it is at least half
+// of the data, so that each byte is moved once at most.
 func (t *travelling) room() []byte {
-	if n := len(t.chunks); n > 0 && chunkSize-t.chunks[n-1].used >= longest {
-		last := t.chunks[n-1]
-		return last.data[last.used : last.used+longest]
+	if cap(t.data)-len(t.data) < longest {
+		gone := len(t.data)
+		if !t.empty() {
+			gone = t.frames[t.sent].start
+		}
+		left := t.data[gone:]
+		switch {
+		case len(t.data) > 0 && gone >= len(left):
+			t.data = t.data[:copy(t.data, left)]
+		case cap(t.data) == mostBuffer:
+			return nil
+		default:
+			t.data = append(make([]byte, 0, max(leastBuffer, 2*cap(t.data))), left...)
+		}
+		t.frames = append(t.frames[:0], t.frames[t.sent:]...)
+		t.sent = 0
+		for i := range t.frames {
+			t.frames[i].start -= gone
+			t.frames[i].end -= gone
+		}
 	}
-	if len(t.chunks) == maxChunks {
-		return nil
-	}
-	if len(t.spare) == 0 {
-		t.spare = append(t.spare, new(chunk))
-	}
-	n := len(t.spare)
-	next := t.spare[n-1]
-	t.chunks, t.spare = append(t.chunks, next), t.spare[:n-1]
-	return next.data[:longest]
+	return t.data[len(t.data):][:longest]
 }
 
 // add queues the first n bytes of room until due, which must not be before that of the previous frame.
 func (t *travelling) add(n int, due time.Time) {
-	last := t.chunks[len(t.chunks)-1]
-	last.frames = append(last.frames, traveller{last.used, last.used + n, due})
-	last.used += n
+	start := len(t.data)
+	t.data = t.data[:start+n]
+	t.frames = append(t.frames, traveller{start, start + n, due})
 }
 
 // next removes and returns the first frame if it is due by now, else nil. The bytes are valid until the next call of
 // room.
 func (t *travelling) next(now time.Time) []byte {
-	for len(t.chunks) > 0 {
-		first := t.chunks[0]
-		if first.sent < len(first.frames) {
-			f := first.frames[first.sent]
-			if f.due.After(now) {
-				return nil
-			}
-			first.sent++
-			return first.data[f.start:f.end]
-		}
-		first.used, first.sent, first.frames = 0, 0, first.frames[:0]
-		if len(t.chunks) == 1 {
-			return nil
-		}
-		t.chunks, t.spare = append(t.chunks[:0], t.chunks[1:]...), append(t.spare, first)
+	if t.empty() || t.frames[t.sent].due.After(now) {
+		return nil
 	}
-	return nil
+	first := t.frames[t.sent]
+	t.sent++
+	return t.data[first.start:first.end]
 }
