@@ -138,14 +138,13 @@ func (c *conn) takeSlot() int {
 	return slot
 }
 
-// stamp sets the time of the requests from number first on, counted from the oldest, which are sent as soon as
-// possible.
-func (c *conn) stamp(first int, now int64) {
-	for i := first; i < c.inFlight; i++ {
-		r := &c.ring[c.slot(i)]
-		r.sent, r.due = now, now
-	}
+// ready reports whether a connection has room for a request.
+func (c *conn) ready() bool {
+	return !c.waiting && !c.dialling && !c.worn() && c.inFlight < len(c.ring)
 }
+
+// canSend reports whether a connection can send a request other than of a missed key, whether or not one is due.
+func (c *conn) canSend() bool { return c.ready() && c.left != 0 }
 
 // use counts a request against the connection's quota.
 func (c *conn) use() {

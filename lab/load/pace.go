@@ -156,70 +156,11 @@ func (a *agenda) set(c *conn, in bool) {
 // sendDue sends the requests that are due. Requests due at or after the end of sending are not sent.
 func (t *thread) sendDue(now int64) error {
 	for t.sending && len(t.agenda) > 0 && t.agenda[0].pace.due <= min(now, t.phase.end-1) {
-		if err := t.fillPaced(t.agenda[0], now); err != nil {
+		if err := t.fill(t.agenda[0]); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// fillPaced sends a connection's due requests as far as possible. Then it updates the connection's position in the
-// agenda, or removes it if it waits for replies. A connection that waits for nothing and has nothing to send any more
-// has finished.
-func (t *thread) fillPaced(c *conn, now int64) error {
-	limit := min(now, t.phase.end-1)
-	if err := t.storeMissed(c); err != nil {
-		return err
-	}
-	for t.sending && t.canSend(c) && c.pace.due <= limit {
-		first := c.inFlight
-		out := t.out[:0]
-		for t.canSend(c) && c.pace.due <= limit && len(out) < maxBatch {
-			slot := c.slot(c.inFlight)
-			out = c.appendRequest(out, t.work, t.drawn)
-			c.ring[slot].due = c.pace.due
-			t.pacer.advance(c)
-		}
-		t.out = out
-		sent := t.now()
-		for i := first; i < c.inFlight; i++ {
-			r := &c.ring[c.slot(i)]
-			r.sent = sent
-			if t.recording {
-				record(t.window.slip, sent-r.due)
-				record(t.window.ownSlip, sent-max(r.due, c.pace.free))
-				t.bunches.count(sent)
-			}
-			if t.o.Schedule == nil {
-				r.due = sent // the excess of a think time does not count as response time
-			}
-		}
-		if err := t.send(c, out); err != nil {
-			return err
-		}
-	}
-	t.agenda.set(c, t.sending && t.canSend(c) && c.pace.due != notDue)
-	if c.inFlight == 0 && t.sending && c.worn() && !c.dialling &&
-		(c.left != 0 && c.pace.due != notDue || len(c.missed) > 0) {
-		return t.redial(c)
-	}
-	if c.inFlight == 0 && !c.dialling && (!t.sending || c.left == 0 || c.pace.due == notDue) {
-		t.agenda.set(c, false)
-		t.active--
-		return t.unwatch(c)
-	}
-	return nil
-}
-
-// storeMissed sends SETs of the keys that the connection has missed. No schedule has times for them.
-func (t *thread) storeMissed(c *conn) error {
-	if len(c.missed) == 0 || !t.sending || c.waiting || c.dialling || c.worn() {
-		return nil
-	}
-	first := c.inFlight
-	t.out = c.appendMissed(t.out[:0], t.work)
-	c.stamp(first, t.now())
-	return t.send(c, t.out)
 }
 
 // bunchGap is the time within which requests count as sent together: roughly the delay of a thread's wake-up.
@@ -237,11 +178,6 @@ func (b *bunches) count(sent int64) {
 		b.together++
 	}
 	b.last = sent
-}
-
-// canSend reports whether a connection can send a request, whether or not one is due.
-func (t *thread) canSend(c *conn) bool {
-	return !c.waiting && !c.dialling && !c.worn() && c.inFlight < len(c.ring) && c.left != 0
 }
 
 // stopSending ends the sending and counts the requests that were due but could not be sent.
@@ -263,7 +199,7 @@ func (t *thread) stopSending(now int64) error {
 			}
 		}
 		if c.watched {
-			if err := t.fillPaced(c, now); err != nil {
+			if err := t.fill(c); err != nil {
 				return err
 			}
 		}

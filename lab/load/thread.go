@@ -3,6 +3,7 @@ package load
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -291,34 +292,65 @@ func (t *thread) serve(c *conn, events uint32) error {
 	return t.fill(c)
 }
 
-// fill sends as many requests as the connection's pipeline has room for. A connection that then waits for nothing has
-// finished.
+// fill sends what a connection has to send: SETs of keys that it has missed, for which no schedule has times, and the
+// requests that are due; without a pacer they always are. Then it updates the connection's position in the agenda, or
+// removes it if it waits for replies. A connection that waits for nothing and has nothing to send any more has finished.
 func (t *thread) fill(c *conn) error {
+	limit := int64(math.MaxInt64)
 	if t.pacer != nil {
-		return t.fillPaced(c, t.now())
+		limit = min(t.now(), t.phase.end-1)
 	}
-	if t.sending && !c.waiting && !c.dialling {
+	for t.sending && (c.ready() && len(c.missed) > 0 || c.canSend() && c.pace.due <= limit) {
 		first := c.inFlight
 		out := c.appendMissed(t.out[:0], t.work)
-		for c.inFlight < len(c.ring) && c.left != 0 && !c.worn() && len(out) < maxBatch {
+		missed := c.inFlight - first
+		for c.canSend() && c.pace.due <= limit && len(out) < maxBatch {
+			r := &c.ring[c.slot(c.inFlight)]
 			out = c.appendRequest(out, t.work, t.drawn)
-		}
-		t.out = out
-		if len(out) > 0 {
-			c.stamp(first, t.now())
-			if err := t.send(c, out); err != nil {
-				return err
+			r.due = c.pace.due
+			if t.pacer != nil {
+				t.pacer.advance(c)
 			}
 		}
+		t.out = out
+		t.stamp(c, first, missed)
+		if err := t.send(c, out); err != nil {
+			return err
+		}
+	}
+	more := c.left != 0 && c.pace.due != notDue
+	if t.pacer != nil {
+		t.agenda.set(c, t.sending && c.canSend() && more)
 	}
 	switch {
 	case c.inFlight > 0 || c.dialling:
 		return nil
-	case t.sending && c.worn() && (c.left != 0 || len(c.missed) > 0):
+	case t.sending && c.worn() && (more || len(c.missed) > 0):
 		return t.redial(c)
+	case t.sending && more:
+		return nil
 	}
 	t.active--
 	return t.unwatch(c)
+}
+
+// stamp sets the times of the requests from number first on, counted from the oldest, which are sent now. The first of
+// them store keys that were missed.
+func (t *thread) stamp(c *conn, first, missed int) {
+	sent := t.now()
+	for i := first; i < c.inFlight; i++ {
+		r := &c.ring[c.slot(i)]
+		r.sent = sent
+		paced := t.pacer != nil && i >= first+missed
+		if paced && t.recording {
+			record(t.window.slip, sent-r.due)
+			record(t.window.ownSlip, sent-max(r.due, c.pace.free))
+			t.bunches.count(sent)
+		}
+		if !paced || t.o.Schedule == nil {
+			r.due = sent // the excess of a think time does not count as response time
+		}
+	}
 }
 
 // send writes a batch. Bytes that the socket does not accept are kept until it does.
