@@ -2,17 +2,13 @@ package foreign
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/fstest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -56,87 +52,11 @@ SET      30.000       100.00
 `, throughput, latency, throughput, latency)
 }
 
-// middlewareText is an output of a middleware: six rows with 50 or 150 requests, after and before five rows of warm-up
-// and cool-down.
-func middlewareText() string {
-	var b strings.Builder
-	b.WriteString("STAT START\nsecs,qlen,thru,msrt,items,nset,nget,nmget,sqt,gqt,mqt,swt,gwt,mwt\n")
-	row := func(queue int, sets float64, wait, service float64) {
-		fmt.Fprintf(&b, "1,%d,%f,NaN,0,%.0f,0,0,%f,NaN,NaN,%f,NaN,NaN\n", queue, sets, sets, wait, service)
-	}
-	for range 5 {
-		row(1000, 7, 1, 1)
-	}
-	for range 3 {
-		row(10, 50, 0.010, 0.002)
-		row(20, 150, 0.020, 0.004)
-	}
-	for range 5 {
-		row(1000, 7, 1, 1)
-	}
-	b.WriteString("STAT END\nServer 0 handled 300 requests.\nServer 1 handled 370 requests.\n")
-	b.WriteString("SET HIST START\n4\n   0 1\n   1 0\n   2 2\n   3 1\nSET HIST END\nGET HIST START\n0\nGET HIST " +
-		"END\nMGET HIST START\n0\nMGET HIST END\n")
-	return b.String()
-}
-
-// smallTree is a tree of one configuration with two repetitions.
-func smallTree() fstest.MapFS {
-	const dir = "2ka/nsvr=3/ncli=1/wrkld=1-0/mgshrd=NA/nmw=2/tmw=8/"
-	files := fstest.MapFS{}
-	for repetition := 1; repetition <= 2; repetition++ {
-		for name, text := range map[string]string{
-			"cliout1": clientText(100, 20), "cliout2": clientText(300, 40*float64(repetition)),
-			"mwout1": middlewareText(), "mwout2": middlewareText(),
-		} {
-			files[fmt.Sprintf("%s%srep%d.out", dir, name, repetition)] = &fstest.MapFile{
-				Data:    []byte(text),
-				ModTime: time.Unix(1e9, 0),
-			}
-		}
-	}
-	files[dir+"dstatout-mw1rep1.out"] = &fstest.MapFile{Data: []byte(dstatText)}
-	files[dir+"notes.txt"] = &fstest.MapFile{Data: []byte("not read")}
-	return files
-}
-
 const dstatText = "\x1b[7l----total-cpu-usage---- -dsk/total- -net/total- ---paging-- ---system--\n" +
 	"usr sys idl wai hiq siq| read  writ| recv  send|  in   out | int   csw \n" +
 	"  6   3  90   0   0   1|  44k  520k|   0     0 |   0     0 |1326  4100 \n" +
 	" 47  13  35   0   0   4|   0   8192B|  13M   35M|   0     0 |2765    10k\n" +
 	" 22  12  63   0   0   4|   0     0 |  15M   41M|   0     0 |3529    12k\n"
-
-func TestTheSummaryOfATreeFollowsTheReport(t *testing.T) {
-	configurations, err := ReadTree(t.Context(), smallTree())
-	require.NoError(t, err)
-	require.Len(t, configurations, 1)
-	s := Summarize(configurations).Configurations[0]
-	assert.Equal(t, 64, s.Clients)
-	assert.Equal(t, "2", s.Params["nmw"])
-	total := s.Reps[0].Client["total"].(map[string]any)
-	assert.InDelta(t, 400, total["throughput"], 1e-12)
-	assert.InDelta(t, (100*20+300*40)/400.0, total["response_ms"], 1e-12)
-	assert.InDelta(t, 160, s.Reps[0].Client["interactive_law_R_ms"], 1e-12)
-	set := s.Reps[0].Trimmed["set"].(map[string]any)
-	assert.InDelta(t, 200, set["throughput"], 1e-12)
-	assert.InDelta(t, 15, set["queue_ms"], 1e-12)
-	assert.InDelta(t, (50*10+150*20)/200.0, set["queue_ms_request_weighted"], 1e-12)
-	assert.InDelta(t, (50*2+150*4)/200.0, set["service_ms_request_weighted"], 1e-12)
-	assert.InDelta(t, 15, s.Reps[0].Trimmed["qlen_mean_of_mws"], 1e-12)
-	assert.InDelta(t, 30, s.Reps[0].Trimmed["qlen_sum_of_mws"], 1e-12)
-	assert.Equal(t, []uint64{600, 740}, s.Reps[0].Trimmed["requests_per_server"])
-	hist := s.Reps[0].Trimmed["hist"].(map[string]any)["SET"].(map[string]any)
-	assert.EqualValues(t, 8, hist["count"])
-	assert.InDelta(t, 0.3, hist["p50_ms_upper"], 1e-12)
-	assert.InDelta(t, (0.05+2*0.25+0.35)/4, hist["mean_ms_midpoint"], 1e-12)
-	merged := s.Reps[0].Client["set"].(map[string]any)["percentiles_merged_ms"].(map[string]float64)
-	assert.InDelta(t, 20, merged["p90"], 1e-12)
-	assert.InDelta(t, 30, merged["p95"], 1e-12)
-	response := s.Aggregate["client_response_ms"]
-	assert.Equal(t, 2, response.N)
-	assert.InDelta(t, 15, response.SDPopulation, 1e-9)
-	assert.InDelta(t, 15*math.Sqrt2, response.SDSample, 1e-9)
-}
 
 func TestRunsBecomeARecordWithTheirOutputs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "workers=8", "client.out")
@@ -167,32 +87,6 @@ func TestRunsBecomeARecordWithTheirOutputs(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, clientText(100, 20), string(raw))
 	assert.Error(t, Write(t.Context(), dir, record.Manifest{}, nil), "nothing is replaced")
-}
-
-func TestDirectoriesWithoutExperimentsAreRefused(t *testing.T) {
-	_, err := ReadTree(t.Context(), fstest.MapFS{"a.txt": {}})
-	assert.ErrorContains(t, err, "no output found")
-	_, err = ReadTree(t.Context(), fstest.MapFS{"nmw=1/mwout1rep1.out": {Data: []byte(middlewareText())}})
-	assert.ErrorContains(t, err, "nmw=1: no repetition has an output of a client")
-	_, err = ReadTree(t.Context(), fstest.MapFS{"nmw=1/mwout1rep1.out": {Data: []byte("STAT START\n")}})
-	assert.ErrorContains(t, err, "nmw=1/mwout1rep1.out: the output ends within STAT")
-}
-
-func TestBrokenMiddlewareOutputsAreRefused(t *testing.T) {
-	const head = "STAT START\nsecs,qlen,thru,msrt,items,nset,nget,nmget,sqt,gqt,mqt,swt,gwt,mwt\n"
-	requireRefused(t, ParseMiddleware, map[string]string{
-		"":                             "no statistics found",
-		"STAT START\nSET HIST START\n": "line 2: SET HIST starts within STAT",
-		"STAT START\na,b\n":            "line 2: no column secs",
-		head + "1,2\n":                 "line 3: 2 columns: expected 14",
-		head + "1,x,1,NaN,0,1,0,0,0,NaN,NaN,0,NaN,NaN\n":                 `line 3: qlen is "x"`,
-		head + "0,1,1,NaN,0,1,0,0,0,NaN,NaN,0,NaN,NaN\n":                 "secs above 0",
-		head + "1,1,1,NaN,0,NaN,0,0,0,NaN,NaN,0,NaN,NaN\n":               "nset is not a number",
-		head + "STAT END\nServer 1 handled 2 requests.\n":                "server 1 follows 0",
-		head + "STAT END\nSET HIST START\n2\n1 1\n0 1\nSET HIST END\n":   "expected a class from 2",
-		head + "STAT END\nSET HIST START\n2\n99999999 1\nSET HIST END\n": "expected a class from 0 to 5999999",
-		head + "STAT END\nSET HIST START\n2\nx\nSET HIST END\n":          "the number of a class and its count",
-	})
 }
 
 func TestDstatIsRead(t *testing.T) {
@@ -424,46 +318,7 @@ func TestRunsOfOneOutputStayRuns(t *testing.T) {
 	assert.InDelta(t, 200, requests, 0, "of one run")
 }
 
-func TestRunsWithSilentOrMissingProgramsFail(t *testing.T) {
-	const dir = "2ka/nsvr=3/ncli=1/wrkld=1-0/mgshrd=NA/nmw=2/tmw=8/"
-	for name, c := range map[string]struct {
-		change func(fstest.MapFS)
-		why    string
-	}{
-		"silent": {func(root fstest.MapFS) {
-			for _, client := range []string{"cliout1", "cliout2"} {
-				root[dir+client+"rep2.out"].Data = []byte(clientText(0, 0))
-			}
-		}, "2 of 2 clients measured no request"},
-		"one silent": {
-			func(root fstest.MapFS) { root[dir+"cliout2rep2.out"].Data = []byte(clientText(0, 0)) },
-			"1 of 2 clients measured no request",
-		},
-		"one missing": {
-			func(root fstest.MapFS) { delete(root, dir+"cliout2rep2.out") },
-			"it has outputs of 1 clients, another repetition has 2",
-		},
-		"all missing": {func(root fstest.MapFS) {
-			delete(root, dir+"cliout2rep2.out")
-			delete(root, dir+"cliout1rep2.out")
-		}, "it has no output of a client"},
-		"middleware missing": {
-			func(root fstest.MapFS) { delete(root, dir+"mwout2rep2.out") },
-			"it has outputs of 1 middlewares, another repetition has 2",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			root := smallTree()
-			c.change(root)
-			configurations, err := ReadTree(t.Context(), root)
-			require.NoError(t, err)
-			s := Summarize(configurations)
-			text, err := json.Marshal(s)
-			require.NoError(t, err, "all numbers are finite")
-			assert.Contains(t, string(text), `"failed":"`+c.why)
-			assert.Equal(t, 1, s.Configurations[0].Aggregate["client_throughput"].N)
-		})
-	}
+func TestARunWithoutRequestsFails(t *testing.T) {
 	runs, _, err := ParseFile([]byte(clientText(0, 0)), "auto", nil)
 	require.NoError(t, err)
 	assert.Equal(t, record.Failed, runs[0].State)
