@@ -108,7 +108,6 @@ type jsonRow struct {
 	Mean       *float64 `json:"Average Latency"`
 	Min        *float64 `json:"Min Latency"`
 	Max        *float64 `json:"Max Latency"`
-	Kilobytes  *float64 `json:"KB/sec"`
 	Received   *float64 `json:"KB/sec RX"`
 	Sent       *float64 `json:"KB/sec TX"`
 
@@ -225,8 +224,7 @@ func parseRow(name string, raw json.RawMessage) (Row, error) {
 	row.Throughput, row.Hits, row.Misses = scaled(object.Throughput, 1), scaled(object.Hits, 1),
 		scaled(object.Misses, 1)
 	row.Mean, row.Min, row.Max = scaled(object.Mean, 1e-3), scaled(object.Min, 1e-3), scaled(object.Max, 1e-3)
-	row.Bytes, row.Received, row.Sent = scaled(object.Kilobytes, bytesPerKB), scaled(object.Received, bytesPerKB),
-		scaled(object.Sent, bytesPerKB)
+	row.Received, row.Sent = scaled(object.Received, bytesPerKB), scaled(object.Sent, bytesPerKB)
 	if err := row.percentiles(object.Percentiles); err != nil {
 		return row, fmt.Errorf("percentile latencies: %w", err)
 	}
@@ -286,7 +284,7 @@ func parseSecond(name string, values map[string]*float64) (Second, error) {
 	s.Start = float64(start)
 	s.Total = scaled(values["Accumulated Latency"], 1e-3)
 	for field, target := range map[string]*uint64{
-		"Count": &s.Count, "Bytes RX": &s.Received, "Bytes TX": &s.Sent, "Hits": &s.Hits, "Misses": &s.Misses,
+		"Count": &s.Count, "Hits": &s.Hits, "Misses": &s.Misses,
 	} {
 		if *target, err = count(values[field]); err != nil {
 			return s, fmt.Errorf("%s: %w", field, err)
@@ -325,6 +323,9 @@ func parseDistribution(raw json.RawMessage) ([]Quantile, error) {
 func sortQuantiles(quantiles []Quantile) {
 	slices.SortFunc(quantiles, func(a, b Quantile) int { return cmp.Compare(a.Share, b.Share) })
 }
+
+// bytesPerKB is memtier's kilobyte.
+const bytesPerKB = 1024
 
 // scaled returns the value times unit; NaN for a missing one.
 func scaled(value *float64, unit float64) float64 {

@@ -134,8 +134,8 @@ type Row struct {
 	// Mean, Min and Max are response times in seconds.
 	Mean, Min, Max float64
 	Percentiles    []Quantile
-	// Bytes, Received and Sent are per second.
-	Bytes, Received, Sent float64
+	// Received and Sent are bytes per second.
+	Received, Sent float64
 	// Seconds are the seconds of the run, in order.
 	Seconds []Second
 	// Histogram has the response times, seconds; empty if the output has none.
@@ -145,8 +145,8 @@ type Row struct {
 func emptyRow(name string) Row {
 	none := math.NaN()
 	return Row{
-		Name: name, Throughput: none, Hits: none, Misses: none, Mean: none, Min: none, Max: none, Bytes: none,
-		Received: none, Sent: none,
+		Name: name, Throughput: none, Hits: none, Misses: none, Mean: none, Min: none, Max: none, Received: none,
+		Sent: none,
 	}
 }
 
@@ -172,7 +172,6 @@ type Second struct {
 	// Start is in seconds since the start of the run.
 	Start          float64
 	Count          uint64
-	Received, Sent uint64 // bytes
 	Mean, Min, Max float64
 	Total          float64 // sum of the response times, seconds; NaN if the output lacks it
 	Percentiles    []Quantile

@@ -11,9 +11,6 @@ import (
 	"strings"
 )
 
-// bytesPerKB is memtier's kilobyte.
-const bytesPerKB = 1024
-
 // maxLine bounds a line of an output, bytes; memtier writes all its progress as one line.
 const maxLine = 16 << 20
 
@@ -142,8 +139,6 @@ func (p *textParser) row(fields []string) error {
 			row.Misses = value
 		case "Latency", "Avg. Latency":
 			row.Mean = value * 1e-3
-		case "KB/sec":
-			row.Bytes = value * bytesPerKB
 		default:
 			// Such as "p99.9 Latency". Other columns, of later releases, are ignored.
 			if share, ok := percentileName(strings.TrimSuffix(column, " Latency")); ok {

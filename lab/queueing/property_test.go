@@ -63,13 +63,6 @@ func TestResponseTimesIncreaseWithLoadAndDecreaseWithServers(t *testing.T) {
 	})
 }
 
-func TestPercentilesOfInvalidSharesAreNaN(t *testing.T) {
-	q, _ := NewMM1(1, 2)
-	for _, p := range []float64{-0.1, 1, 99, math.NaN()} {
-		require.True(t, math.IsNaN(q.ResponsePercentile(p)) && math.IsNaN(q.WaitPercentile(p)))
-	}
-}
-
 // anyNetwork draws a network. If plain, it has only single servers and delays.
 func anyNetwork(t *rapid.T, plain bool) Network {
 	n := Network{Think: rapid.SampledFrom([]float64{0, 0, 0.5, 20}).Draw(t, "think")}
