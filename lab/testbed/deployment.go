@@ -214,6 +214,7 @@ func loadArgs(v experiment.Values, targets []string) []string {
 // Populate stores every key once: through one middleware, which places it, or on every server if there is none that
 // does.
 func (d *deployment) Populate(ctx context.Context, v experiment.Values) error {
+	v = d.t.slowed(v)
 	ctx, cancel := context.WithTimeoutCause(ctx, populateTimeout,
 		fmt.Errorf("storing %s keys took longer than %v", v[experiment.Keys], populateTimeout))
 	defer cancel()
@@ -261,6 +262,8 @@ func (d *deployment) failure(ctx context.Context, err error) error {
 
 // Measure starts the load processes and the samplers, waits for the end of the load, and returns the outputs.
 func (d *deployment) Measure(ctx context.Context, m Measurement) (*Outputs, error) {
+	m.Values = d.t.slowed(m.Values)
+	m.WarmUp, m.Duration = experiment.Dilated(m.WarmUp, d.t.dilation()), experiment.Dilated(m.Duration, d.t.dilation())
 	limit := m.WarmUp + m.Duration + loadAllowance
 	ctx, cancelLate := context.WithTimeoutCause(ctx, limit,
 		fmt.Errorf("the load has not ended %v after its duration", loadAllowance))
@@ -434,7 +437,7 @@ func (r *run) stop() {
 
 // outputs returns what the programs have written; all have ended.
 func (r *run) outputs() *Outputs {
-	o := &Outputs{Hosts: map[string][]byte{}}
+	o := &Outputs{Hosts: map[string][]byte{}, Dilation: r.d.t.hosts.Dilation}
 	for _, l := range r.loads {
 		o.Loads = append(o.Loads, l.out.Bytes())
 	}

@@ -2,6 +2,8 @@ package testbed
 
 import (
 	"context"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -9,66 +11,42 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/lab/experiment"
-	"mcmw/lab/record"
 )
 
-// asked is a testbed and a deployment that remember what they were asked for.
-type asked struct {
-	deployed, populated experiment.Values
-	measured            Measurement
+// askedHost remembers the programs that it was asked to start, and starts others that end at once.
+type askedHost struct {
+	local
+	asked []Program
 }
 
-func (a *asked) Describe(context.Context) (Description, error) { return Description{}, nil }
-func (a *asked) Close() error                                  { return nil }
-func (a *asked) Stop()                                         {}
-
-func (a *asked) MeasurePath(context.Context, time.Duration) ([]record.Value, error) {
-	return []record.Value{{Metric: "round_trip_time_mean", Value: 0.004}, {Metric: "bandwidth", Value: 1e6}}, nil
+func (h *askedHost) Start(ctx context.Context, p Program) (Process, error) {
+	h.asked = append(h.asked, p)
+	return h.local.Start(ctx, Program{Name: p.Name, Path: "true"})
 }
 
-func (a *asked) Deploy(_ context.Context, v experiment.Values) (Deployment, error) {
-	a.deployed = v
-	return a, nil
-}
+func TestInDilatedTimeEverythingTakesLonger(t *testing.T) {
+	ctx, host := context.Background(), &askedHost{}
+	bed := OnHosts(Hosts{Of: map[Role][]Host{Load: {host}}, Dilation: 4}, Programs{}, nil).(*onHosts)
+	v := defaults()
+	v[experiment.ThinkTime], v[experiment.MiddlewareFlags] = "3ms", "--stall-after 1s"
+	slower := bed.slowed(v)
+	assert.Equal(t, "12ms", slower[experiment.ThinkTime])
+	assert.Equal(t, "0s", slower[experiment.ServerDelay])
+	assert.Equal(t, "--timeout 4s --stall-after 400ms --stall-after 1s", slower[experiment.MiddlewareFlags],
+		"the experiment's own flags come last and take precedence")
+	assert.Equal(t, "3ms", v[experiment.ThinkTime], "the experiment's own values are unchanged")
 
-func (a *asked) Populate(_ context.Context, v experiment.Values) error {
-	a.populated = v
-	return nil
-}
-
-func (a *asked) Measure(_ context.Context, m Measurement) (*Outputs, error) {
-	a.measured = m
-	return &Outputs{}, nil
-}
-
-func TestInDilatedTimeEverythingTakesLongerAndIsReportedInTheTimeOfTheMachines(t *testing.T) {
-	ctx, a := context.Background(), &asked{}
-	slower := Dilate(a, 4)
-	description, err := slower.Describe(ctx)
+	server, err := local{}.Start(ctx, Program{Name: "server", Path: "sleep", Args: []string{"1000"}})
 	require.NoError(t, err)
-	assert.InDelta(t, 4, description.Dilation, 0)
-	path, err := slower.MeasurePath(ctx, time.Second)
-	require.NoError(t, err)
-	assert.Equal(t, []record.Value{{Metric: "round_trip_time_mean", Value: 0.001}, {Metric: "bandwidth", Value: 4e6}},
-		path)
-
-	v := experiment.Values{
-		experiment.ThinkTime: "3ms", experiment.ServerDelay: "0s", experiment.Clients: "6",
-		experiment.MiddlewareFlags: "--stall-after 1s",
-	}
-	d, err := slower.Deploy(ctx, v)
-	require.NoError(t, err)
-	want := experiment.Values{
-		experiment.ThinkTime: "12ms", experiment.ServerDelay: "0s", experiment.Clients: "6",
-		experiment.MiddlewareFlags: "--timeout 4s --stall-after 400ms --stall-after 1s",
-	}
-	assert.Equal(t, want, a.deployed, "the experiment's own flags come last and take precedence")
-	require.NoError(t, d.Populate(ctx, v))
-	assert.Equal(t, want, a.populated)
+	defer server.Stop(syscall.SIGKILL)
+	d := &deployment{t: bed, servers: []Member{{Process: server, Address: "a:1"}}}
 	outputs, err := d.Measure(ctx, Measurement{Values: v, WarmUp: time.Second, Duration: 10 * time.Second, Seed: 7})
 	require.NoError(t, err)
-	assert.Equal(t, Measurement{Values: want, WarmUp: 4 * time.Second, Duration: 40 * time.Second, Seed: 7}, a.measured)
 	assert.InDelta(t, 4, outputs.Dilation, 0)
-	assert.Equal(t, "3ms", v[experiment.ThinkTime], "the experiment's own values are unchanged")
-	assert.Same(t, a, Dilate(a, 1))
+	load := strings.Join(host.asked[0].Args, " ")
+	assert.Contains(t, load, "--warm-up 4s --test-time 40s --seed 7 ")
+	assert.Contains(t, load, "--think-time 12ms")
+
+	bed.hosts.Dilation = 0
+	assert.Equal(t, v, bed.slowed(v))
 }

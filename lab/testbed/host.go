@@ -65,6 +65,8 @@ type Hosts struct {
 	Of map[Role][]Host
 	// Ground is the machine on which the hosts are emulated, and whose processors they share; nil: they are not emulated.
 	Ground Host
+	// Dilation is how many seconds pass while one second passes for the hosts; 0 means 1.
+	Dilation float64
 	// Inventory has a line for each host that is reached over the network, with its address and its roles.
 	Inventory []string
 	// Machines are the properties of the hosts, if they are known. Shortfalls has a sentence for each shortfall of what

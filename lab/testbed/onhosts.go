@@ -102,7 +102,7 @@ func awaitEnd(ctx context.Context, p Process) error {
 // Describe runs the programs for their versions, and describes the host of the first server.
 func (t *onHosts) Describe(ctx context.Context) (d Description, err error) {
 	d.Versions, d.Inventory = map[string]string{}, t.hosts.Inventory
-	d.Machines, d.Shortfalls = t.hosts.Machines, t.hosts.Shortfalls
+	d.Machines, d.Shortfalls, d.Dilation = t.hosts.Machines, t.hosts.Shortfalls, t.hosts.Dilation
 	for _, program := range []struct {
 		role       Role
 		name, path string
@@ -142,14 +142,14 @@ func (t *onHosts) MeasurePath(ctx context.Context, bulk time.Duration) ([]record
 	if err != nil {
 		return nil, err
 	}
-	values := PathValues(record.SourcePath, p)
+	values := PathValues(record.SourcePath, p.Dilated(t.dilation()))
 	if ends[1].Name() == ends[0].Name() && ends[2].Name() == ends[1].Name() {
 		return values, nil
 	}
 	if p, err = measurePath(ctx, t.programs.Mcmwlab, ends[1], ends[2], bulk); err != nil {
 		return values, err
 	}
-	return append(values, PathValues(record.SourcePath+":server", p)...), nil
+	return append(values, PathValues(record.SourcePath+":server", p.Dilated(t.dilation()))...), nil
 }
 
 // PathValues returns what a record has of a path, under a source. The bandwidth is that of the slower direction; each
@@ -165,6 +165,7 @@ func PathValues(source string, p agent.Path) []record.Value {
 
 // Deploy starts servers, then middlewares, and waits until they answer.
 func (t *onHosts) Deploy(ctx context.Context, v experiment.Values) (Deployment, error) {
+	v = t.slowed(v)
 	for attempt := 1; ; attempt++ {
 		d := &deployment{t: t}
 		err := d.start(ctx, v)

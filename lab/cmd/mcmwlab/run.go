@@ -198,7 +198,7 @@ func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.
 		hosts = machines.Hosts
 	}
 	writeNotes(notes, hosts.Shortfalls)
-	return testbed.Dilate(testbed.OnHosts(hosts, programs, e.CPUs), e.Dilation), programs, nil
+	return testbed.OnHosts(hosts, programs, e.CPUs), programs, nil
 }
 
 // checksums returns the SHA-256 of the programs that are files of this machine, by their names. A file that cannot be

@@ -26,7 +26,7 @@
 // (/dev/cpu_dma_latency), if it has that file.
 //
 // In dilated time the machines have a fraction of the bandwidth and processor time that they represent, and packets
-// travel longer. New does this; testbed.Dilate does the rest.
+// travel longer. New does this; testbed.OnHosts does the rest.
 //
 // Namespaces have no names: this process holds their descriptors, and programs are in them. When this process ends,
 // however it does, its programs are killed (package process). With the last of them the namespaces, cables, bridge and

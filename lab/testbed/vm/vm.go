@@ -24,11 +24,10 @@ import (
 // Hosts are the machines of an experiment.
 type Hosts struct {
 	testbed.Hosts
-	network  *network
-	owner    *cgroup.Owner
-	all      []*machine // the probe, and then the machines in the order of Machines
-	dilation float64
-	awake    *os.File // keeps the processors from sleeping; nil if they may
+	network *network
+	owner   *cgroup.Owner
+	all     []*machine // the probe, and then the machines in the order of Machines
+	awake   *os.File   // keeps the processors from sleeping; nil if they may
 }
 
 // roles are the roles that have machines. The index plus 1 is the third byte of their addresses; 0 is the probe's.
@@ -43,10 +42,13 @@ func New(machines map[string]experiment.Machine, delay time.Duration, dilation f
 		return nil, fmt.Errorf("the testbed vm: %w", err)
 	}
 	features.cpus, features.dilated = features.cpus*dilation, dilation > 1
-	v = &Hosts{dilation: dilation, Hosts: testbed.Hosts{
+	v = &Hosts{Hosts: testbed.Hosts{
 		Of: map[testbed.Role][]testbed.Host{}, Ground: testbed.Here(), Shortfalls: features.shortfalls(machines, delay),
 	}}
 	v.Close = v.close
+	if dilation > 1 {
+		v.Dilation = dilation
+	}
 	if _, err := features.tree.Clean(); err != nil {
 		// This testbed still works as requested, unless leftover processes use the machine.
 		v.Shortfalls = append(v.Shortfalls, fmt.Sprintf("the leftovers of a killed lab could not be removed: %v", err))
@@ -211,7 +213,7 @@ func (v *Hosts) Calibrate(ctx context.Context, mcmwlab string, bulk time.Duratio
 		if err != nil {
 			return c, fmt.Errorf("measuring %s: %w", m.name, err)
 		}
-		c.Machines = append(c.Machines, Calibrated{v.Machines[i], path.Dilated(v.dilation)})
+		c.Machines = append(c.Machines, Calibrated{v.Machines[i], path.Dilated(max(v.Dilation, 1))})
 	}
 	return c, nil
 }
