@@ -5,7 +5,6 @@ package netspace
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 
 	"github.com/vishvananda/netlink"
@@ -15,19 +14,16 @@ import (
 
 // Namespace is a network namespace without a name. It ends when this descriptor is closed and the last program in it
 // has ended.
-type Namespace struct{ file *os.File }
+type Namespace struct{ handle netns.NsHandle }
 
 // New makes a namespace whose loopback is up. It needs root.
 func New() (n *Namespace, err error) {
 	err = onThread(func() error {
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		handle, err := netns.New()
+		if err != nil {
 			return fmt.Errorf("making a network namespace: %w", err)
 		}
-		file, err := threadNamespace()
-		if err != nil {
-			return err
-		}
-		n = &Namespace{file}
+		n = &Namespace{handle}
 		return nil
 	})
 	if err != nil {
@@ -43,7 +39,7 @@ func New() (n *Namespace, err error) {
 // Do calls f on a thread in the namespace. Sockets that f opens and programs that it starts are in the namespace.
 func (n *Namespace) Do(f func() error) error {
 	return onThread(func() error {
-		if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
+		if err := netns.Set(n.handle); err != nil {
 			return fmt.Errorf("entering a network namespace: %w", err)
 		}
 		return f()
@@ -52,7 +48,7 @@ func (n *Namespace) Do(f func() error) error {
 
 // Configure calls f with a handle for the interfaces of the namespace.
 func (n *Namespace) Configure(f func(h *netlink.Handle) error) error {
-	h, err := netlink.NewHandleAt(netns.NsHandle(n.file.Fd()), unix.NETLINK_ROUTE)
+	h, err := netlink.NewHandleAt(n.handle, unix.NETLINK_ROUTE)
 	if err != nil {
 		return fmt.Errorf("configuring a network namespace: %w", err)
 	}
@@ -61,30 +57,28 @@ func (n *Namespace) Configure(f func(h *netlink.Handle) error) error {
 }
 
 // End returns this namespace as the place for one end of a virtual cable.
-func (n *Namespace) End() netlink.NsFd { return netlink.NsFd(n.file.Fd()) }
+func (n *Namespace) End() netlink.NsFd { return netlink.NsFd(n.handle) }
 
 // Close closes the descriptor.
-func (n *Namespace) Close() error { return n.file.Close() }
+func (n *Namespace) Close() error { return n.handle.Close() }
 
 // onThread calls f on a thread whose network namespace f may change.
 func onThread(f func() error) error {
 	runtime.LockOSThread()
-	own, err := threadNamespace()
+	own, err := netns.Get()
 	if err != nil {
 		runtime.UnlockOSThread()
 		return err
 	}
 	defer own.Close()
 	err = f()
-	if backErr := unix.Setns(int(own.Fd()), unix.CLONE_NEWNET); backErr != nil {
+	if backErr := netns.Set(own); backErr != nil {
 		// The thread stays locked and ends with its goroutine, so that nothing else runs in the wrong namespace.
 		return errors.Join(err, fmt.Errorf("leaving a network namespace: %w", backErr))
 	}
 	runtime.UnlockOSThread()
 	return err
 }
-
-func threadNamespace() (*os.File, error) { return os.Open("/proc/thread-self/ns/net") }
 
 // Up switches an interface on.
 func Up(h *netlink.Handle, name string) error {
