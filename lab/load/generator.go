@@ -283,12 +283,9 @@ func (g *Generator) result(all *series, used Usage) *Result {
 		r.ConnectMean = time.Duration(dialled / int64(r.Reconnects))
 	}
 	r.Elapsed = time.Duration(max(last-g.phase.begin, 0))
-	all.sum.fill(r)
-	if all.sum.slip != nil {
-		r.Pace = &PaceResult{
-			Slip: *summariseIf(all.sum.slip, 0), OwnSlip: *summariseIf(all.sum.ownSlip, 0),
-			Unsent: unsent,
-		}
+	r.Total, r.Commands = all.sum.results(r.Elapsed, true)
+	if slip := all.sum.slip.summary(); slip != nil {
+		r.Pace = &PaceResult{Slip: *slip, OwnSlip: *all.sum.ownSlip.summary(), Unsent: unsent}
 		if g.o.Schedule != nil {
 			r.Pace.Scheduled = g.o.scheduled(r.Elapsed)
 			if g.o.Schedule.Poisson && sent.requests > 0 && r.Elapsed > 0 {

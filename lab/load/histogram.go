@@ -17,11 +17,8 @@ type Histogram struct {
 	Counts []uint64 `json:"counts"`
 }
 
-// newHistogramOf converts h; nil for nil.
+// newHistogramOf converts h.
 func newHistogramOf(h *hdrhistogram.Histogram) *Histogram {
-	if h == nil {
-		return nil
-	}
 	r := &Histogram{From: []int64{}, To: []int64{}, Counts: []uint64{}}
 	for _, bar := range h.Distribution() {
 		if bar.Count > 0 {
@@ -91,9 +88,49 @@ const (
 
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, maxLatency, latencyDigits) }
 
-// record adds a latency to a histogram. A latency outside the histogram's range counts as the nearest value in it.
-func record(h *hdrhistogram.Histogram, latency int64) {
-	_ = h.RecordValue(inRange(latency)) // the only possible error is a value out of range
+// distribution is a distribution of times, ns, with their exact sum. The zero value takes no times.
+type distribution struct {
+	h   *hdrhistogram.Histogram
+	sum int64
+}
+
+func newDistribution() distribution { return distribution{h: newHistogram()} }
+
+// record adds a time. A time outside the histogram's range counts as the nearest value in it.
+func (d *distribution) record(ns int64) {
+	d.sum += ns
+	_ = d.h.RecordValue(inRange(ns)) // the only possible error is a value out of range
+}
+
+func (d *distribution) empty() bool { return d.h == nil || d.h.TotalCount() == 0 }
+
+func (d *distribution) add(other *distribution) {
+	if !other.empty() {
+		d.h.Merge(other.h)
+		d.sum += other.sum
+	}
+}
+
+func (d *distribution) reset() {
+	if !d.empty() {
+		d.h.Reset()
+		d.sum = 0
+	}
+}
+
+// summary returns the summary; nil for the zero value.
+func (d *distribution) summary() *Latency {
+	if d.h == nil {
+		return nil
+	}
+	if d.empty() {
+		return &Latency{}
+	}
+	at := func(percentile float64) time.Duration { return time.Duration(d.h.ValueAtPercentile(percentile)) }
+	return &Latency{
+		Mean: time.Duration(d.sum / d.h.TotalCount()), Min: time.Duration(d.h.Min()),
+		P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: time.Duration(d.h.Max()),
+	}
 }
 
 // inRange returns the value in the range of the histograms that is nearest to a latency.
@@ -104,7 +141,6 @@ type counts struct {
 	keys     uint64 // requested keys, except those of failed requests
 	hits     uint64 // keys found
 	failures uint64 // replies that are errors
-	latency  int64  // sum over requests, ns
 }
 
 func (c *counts) add(d *counts) {
@@ -112,7 +148,6 @@ func (c *counts) add(d *counts) {
 	c.keys += d.keys
 	c.hits += d.hits
 	c.failures += d.failures
-	c.latency += d.latency
 }
 
 // traffic counts the bytes over the sockets.

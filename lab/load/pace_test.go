@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -329,15 +328,15 @@ func TestPacingAllocatesNothing(t *testing.T) {
 }
 
 func TestHistogramsInJSONKeepTheRecordedValues(t *testing.T) {
-	h := hdrhistogram.New(1, maxLatency, latencyDigits)
+	d := newDistribution()
 	for i := range 10_000 {
-		record(h, int64(math.Exp(float64(i)/500)))
+		d.record(int64(math.Exp(float64(i) / 500)))
 	}
-	j := newHistogramOf(h)
+	j := newHistogramOf(d.h)
 	assert.EqualValues(t, 10_000, j.HDR().TotalCount())
 	for i := range j.From {
 		assert.Less(t, j.From[i], j.To[i])
 		assert.LessOrEqual(t, j.To[i]-j.From[i], max(j.From[i]/1024, 1))
 	}
-	assert.True(t, j.HDR().Equals(h))
+	assert.True(t, j.HDR().Equals(d.h))
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
@@ -152,47 +151,6 @@ type Window struct {
 	Slip      *Latency                 `json:"slip,omitempty"`
 	Scheduled float64                  `json:"scheduled,omitempty"`
 	Commands  map[string]CommandResult `json:"commands"`
-}
-
-// summariseIf returns the summary of h, nil if h is nil. sum is the sum of the values; 0: not known.
-func summariseIf(h *hdrhistogram.Histogram, sum int64) *Latency {
-	if h == nil {
-		return nil
-	}
-	l := summarise(h, uint64(h.TotalCount()), sum)
-	if sum == 0 && h.TotalCount() > 0 {
-		l.Mean = time.Duration(h.Mean())
-	}
-	return &l
-}
-
-// summarise returns the summary of h, which has the latencies of so many requests with this sum.
-func summarise(h *hdrhistogram.Histogram, requests uint64, sum int64) Latency {
-	if requests == 0 {
-		return Latency{}
-	}
-	at := func(percentile float64) time.Duration { return time.Duration(h.ValueAtPercentile(percentile)) }
-	return Latency{
-		Mean: time.Duration(sum / int64(requests)),
-		Min:  time.Duration(h.Min()),
-		P50:  at(50),
-		P90:  at(90),
-		P99:  at(99),
-		P999: at(99.9),
-		Max:  time.Duration(h.Max()),
-	}
-}
-
-// summariseCommand returns the result for the requests counted by c, with their latencies in h.
-func summariseCommand(h *hdrhistogram.Histogram, c counts, elapsed time.Duration) CommandResult {
-	r := CommandResult{
-		Requests: c.requests, Hits: c.hits, Misses: c.keys - c.hits, Failures: c.failures,
-		Latency: summarise(h, c.requests, c.latency),
-	}
-	if elapsed > 0 {
-		r.OpsPerSec = float64(c.requests) / elapsed.Seconds()
-	}
-	return r
 }
 
 // Over returns u with the shares of the elapsed time, and whether it limited so many threads.

@@ -343,8 +343,8 @@ func (t *thread) stamp(c *conn, first, missed int) {
 		r.sent = sent
 		paced := t.pacer != nil && i >= first+missed
 		if paced && t.recording {
-			record(t.window.slip, sent-r.due)
-			record(t.window.ownSlip, sent-max(r.due, c.pace.free))
+			t.window.slip.record(sent - r.due)
+			t.window.ownSlip.record(sent - max(r.due, c.pace.free))
 			t.bunches.count(sent)
 		}
 		if !paced || t.o.Schedule == nil {
@@ -431,8 +431,7 @@ func (t *thread) replied(c *conn, r *request, now int64) error {
 	if reply.values > requested {
 		return fmt.Errorf("target %s: %d values for %d keys of a %s", c.target, reply.values, requested, r.command)
 	}
-	latency := now - r.due
-	one := counts{requests: 1, keys: uint64(requested), hits: uint64(reply.values), latency: latency}
+	one := counts{requests: 1, keys: uint64(requested), hits: uint64(reply.values)}
 	if reply.failed != nil {
 		one.keys, one.hits, one.failures = 0, 0, 1
 		if t.firstFailure == "" {
@@ -444,11 +443,11 @@ func (t *thread) replied(c *conn, r *request, now int64) error {
 		t.lastReply = now
 	}
 	if t.recording {
-		t.window.commands[r.command].add(&one)
-		record(t.window.latencies[r.command], latency)
-		if t.window.services[r.command] != nil {
-			t.window.service[r.command] += now - r.sent
-			record(t.window.services[r.command], now-r.sent)
+		w := &t.window.commands[r.command]
+		w.add(&one)
+		w.latency.record(now - r.due)
+		if t.o.Schedule != nil {
+			w.service.record(now - r.sent)
 		}
 	}
 	if t.o.CacheAside && r.command == get && reply.values == 0 && reply.failed == nil {

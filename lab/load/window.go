@@ -4,8 +4,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // windowLength is the length of a window of the time series, except the last.
@@ -23,15 +21,17 @@ type window struct {
 	tallies
 }
 
-// tallies are counters and histograms by command.
+// tallies are what is counted and timed.
 type tallies struct {
-	commands  [numCommands]counts
-	latencies [numCommands]*hdrhistogram.Histogram // nil for a command that is not in the load
-	service   [numCommands]int64                   // sum over requests, ns; only in an open loop
-	services  [numCommands]*hdrhistogram.Histogram // from the write to the reply; nil in a closed loop
-	// from a request's due time to its write; nil unless the load is paced
-	slip    *hdrhistogram.Histogram
-	ownSlip *hdrhistogram.Histogram // the generator's own part of slip
+	commands      [numCommands]tally
+	slip, ownSlip distribution // as in PaceResult; only if the load is paced
+}
+
+// tally is what is counted and timed of a command.
+type tally struct {
+	counts
+	latency distribution // only of a command that is in the load
+	service distribution // from the write to the reply; only in an open loop
 }
 
 func newTallies(o *Options) (t tallies) {
@@ -39,67 +39,81 @@ func newTallies(o *Options) (t tallies) {
 		if part == 0 && !(command(c) == set && o.CacheAside) {
 			continue
 		}
-		t.latencies[c] = newHistogram()
+		t.commands[c].latency = newDistribution()
 		if o.Schedule != nil {
-			t.services[c] = newHistogram()
+			t.commands[c].service = newDistribution()
 		}
 	}
 	if o.paced() {
-		t.slip, t.ownSlip = newHistogram(), newHistogram()
+		t.slip, t.ownSlip = newDistribution(), newDistribution()
 	}
 	return t
 }
 
-// merge adds other, which has the same histograms.
+// merge adds other, which times the same.
 func (t *tallies) merge(other *tallies) {
 	for c := range t.commands {
-		t.commands[c].add(&other.commands[c])
-		t.service[c] += other.service[c]
+		t.commands[c].merge(&other.commands[c])
 	}
-	others := other.histograms()
-	for i, h := range t.histograms() {
-		if h != nil && others[i].TotalCount() > 0 {
-			h.Merge(others[i])
-		}
-	}
+	t.slip.add(&other.slip)
+	t.ownSlip.add(&other.ownSlip)
 }
 
-// histograms returns all histograms in a fixed order, including nil ones.
-func (t *tallies) histograms() []*hdrhistogram.Histogram {
-	return slices.Concat(t.latencies[:], t.services[:], []*hdrhistogram.Histogram{t.slip, t.ownSlip})
+func (t *tally) merge(other *tally) {
+	t.add(&other.counts)
+	t.latency.add(&other.latency)
+	t.service.add(&other.service)
 }
 
 func (t *tallies) reset() {
-	t.commands, t.service = [numCommands]counts{}, [numCommands]int64{}
-	for _, h := range t.histograms() {
-		if h != nil && h.TotalCount() > 0 {
-			h.Reset()
-		}
+	for c := range t.commands {
+		t.commands[c].counts = counts{}
+		t.commands[c].latency.reset()
+		t.commands[c].service.reset()
 	}
+	t.slip.reset()
+	t.ownSlip.reset()
 }
 
-// total returns the result of all commands together over a time, and the histograms of latencies and, in an open loop,
-// of service times.
-func (t *tallies) total(elapsed time.Duration) (r CommandResult, latencies, services *hdrhistogram.Histogram) {
-	var sum counts
-	var service int64
-	latencies, services = newHistogram(), newHistogram()
+// total returns the tally of all commands together.
+func (t *tallies) total() *tally {
+	all := tally{latency: newDistribution(), service: newDistribution()}
 	for c := range t.commands {
-		sum.add(&t.commands[c])
-		service += t.service[c]
-		if t.latencies[c] != nil {
-			latencies.Merge(t.latencies[c])
-		}
-		if t.services[c] != nil {
-			services.Merge(t.services[c])
+		all.merge(&t.commands[c])
+	}
+	return &all
+}
+
+// result returns the result over a time. whole says whether it has histograms.
+func (t *tally) result(elapsed time.Duration, whole bool) CommandResult {
+	r := CommandResult{
+		Requests: t.requests, Hits: t.hits, Misses: t.keys - t.hits, Failures: t.failures,
+		Latency: *t.latency.summary(),
+	}
+	if elapsed > 0 {
+		r.OpsPerSec = float64(t.requests) / elapsed.Seconds()
+	}
+	if whole {
+		r.Histogram = newHistogramOf(t.latency.h)
+	}
+	if !t.service.empty() {
+		r.Service = t.service.summary()
+		if whole {
+			r.ServiceHistogram = newHistogramOf(t.service.h)
 		}
 	}
-	if t.slip == nil || services.TotalCount() == 0 {
-		services = nil
+	return r
+}
+
+// results returns the results of all commands together, and of each that was sent.
+func (t *tallies) results(elapsed time.Duration, whole bool) (CommandResult, map[string]CommandResult) {
+	each := make(map[string]CommandResult)
+	for c := range numCommands {
+		if t.commands[c].requests > 0 {
+			each[c.String()] = t.commands[c].result(elapsed, whole)
+		}
 	}
-	r = summariseCommand(latencies, sum, elapsed)
-	r.Service = summariseIf(services, service)
-	return r, latencies, services
+	return t.total().result(elapsed, whole), each
 }
 
 func newWindow(o *Options) *window { return &window{tallies: newTallies(o)} }
@@ -174,40 +188,12 @@ func (s *series) close(o *openWindow) {
 }
 
 func (w *window) summary(o *Options) Window {
-	r := Window{
-		Index: w.index, Length: w.length, Slip: summariseIf(w.slip, 0),
-		Commands: make(map[string]CommandResult),
-	}
-	r.CommandResult, _, _ = w.total(w.length)
-	for c := range numCommands {
-		if w.commands[c].requests > 0 {
-			r.Commands[c.String()] = w.command(c, w.length)
-		}
-	}
+	r := Window{Index: w.index, Length: w.length, Slip: w.slip.summary()}
+	r.CommandResult, r.Commands = w.results(w.length, false)
 	if o.Schedule != nil {
 		from := time.Duration(w.index) * windowLength
 		r.Scheduled = o.scheduled(from+w.length) - o.scheduled(from)
 	}
-	return r
-}
-
-// fill sets the tallies of a run in its result; r.Elapsed is set.
-func (t *tallies) fill(r *Result) {
-	for c := range numCommands {
-		if t.commands[c].requests > 0 {
-			result := t.command(c, r.Elapsed)
-			result.Histogram, result.ServiceHistogram = newHistogramOf(t.latencies[c]), newHistogramOf(t.services[c])
-			r.Commands[c.String()] = result
-		}
-	}
-	var latencies, services *hdrhistogram.Histogram
-	r.Total, latencies, services = t.total(r.Elapsed)
-	r.Total.Histogram, r.Total.ServiceHistogram = newHistogramOf(latencies), newHistogramOf(services)
-}
-
-func (t *tallies) command(c command, elapsed time.Duration) CommandResult {
-	r := summariseCommand(t.latencies[c], t.commands[c], elapsed)
-	r.Service = summariseIf(t.services[c], t.service[c])
 	return r
 }
 

@@ -13,8 +13,8 @@ var oneCommand = Options{Gets: 1}
 func reported(index int, latency, length time.Duration, last bool) *window {
 	w := newWindow(&oneCommand)
 	w.index, w.length, w.last = index, length, last
-	w.commands[get] = counts{requests: 1, latency: int64(latency)}
-	record(w.latencies[get], int64(latency))
+	w.commands[get].requests = 1
+	w.commands[get].latency.record(int64(latency))
 	return w
 }
 
