@@ -241,7 +241,7 @@ func (e *exact) queued(g []wide, demands []float64) []wide {
 	return out
 }
 
-// weights returns f of a station: f(n) = (1/a(|n|)) sum over c of D_c f(n-1_c).
+// weights returns f of a station: f(n) = sum over c of f(n-1_c) D_c/a(|n|).
 func (e *exact) weights(s *Station) []wide {
 	f := make([]wide, e.count)
 	e.walk(func(number int, vector []int) {
@@ -250,13 +250,14 @@ func (e *exact) weights(s *Station) []wide {
 			return
 		}
 		total := 0
-		var sum wide
+		for _, n := range vector {
+			total += n
+		}
 		for c, n := range vector {
-			if total += n; n > 0 && s.Demands[c] > 0 {
-				sum = sum.plus(f[number-e.stride[c]].times(s.Demands[c]))
+			if n > 0 {
+				f[number] = f[number].plus(f[number-e.stride[c]].times(s.Demands[c] / s.rate(total)))
 			}
 		}
-		f[number] = sum.times(1 / s.rate(total))
 	})
 	return f
 }
@@ -296,8 +297,8 @@ func (e *exact) combine(g, f []wide, demands []float64) []wide {
 		}
 		clear(k)
 		for taken := 0; ; {
-			for i := taken; i < taken+row; i++ {
-				sum = sum.add(wide{f[i].m * g[number-i].m, f[i].e + g[number-i].e})
+			for i := taken + row - 1; i >= taken; i-- {
+				sum = sum.add(wide{g[number-i].m * f[i].m, g[number-i].e + f[i].e})
 			}
 			c := 1
 			for ; c < len(k); c++ {

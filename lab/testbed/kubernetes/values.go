@@ -141,7 +141,6 @@ func readImages(manifest []byte) (map[string]string, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(manifest))
 	for {
 		var object struct {
-			Kind string
 			Spec struct {
 				Template struct {
 					Spec struct {
