@@ -294,7 +294,8 @@ func (t *thread) serve(c *conn, events uint32) error {
 
 // fill sends what a connection has to send: SETs of keys that it has missed, for which no schedule has times, and the
 // requests that are due; without a pacer they always are. Then it updates the connection's position in the agenda, or
-// removes it if it waits for replies. A connection that waits for nothing and has nothing to send any more has finished.
+// removes it if it waits for replies. A connection that waits for nothing and has nothing to send any more has
+// finished.
 func (t *thread) fill(c *conn) error {
 	limit := int64(math.MaxInt64)
 	if t.pacer != nil {

@@ -175,9 +175,9 @@ func (m Multiclass) Exact() (ClassSolution, error) {
 	return e.solution(), nil
 }
 
-// exact computes an exact solution. It uses the convolution of M. Reiser and H. Kobayashi (IBM Journal of Research and
-// Development 19 (1975)), which for one class is that of J. P. Buzen (Communications of the ACM 16 (1973); Jain, section
-// 35.2). A station alone with the customers n, a vector by class, has the weight
+// exact computes an exact solution. It uses the convolution of M. Reiser and H. Kobayashi (IBM Journal of Research
+// and Development 19 (1975)), which for one class is that of J. P. Buzen (Communications of the ACM 16 (1973); Jain,
+// section 35.2). A station alone with the customers n, a vector by class, has the weight
 //
 //	f(n) = |n|!/(a(1) ... a(|n|)) prod over c of D_c^n_c/n_c!
 //
@@ -185,11 +185,11 @@ func (m Multiclass) Exact() (ClassSolution, error) {
 //
 //	X_c(N) = G(N-1_c)/G(N), p_i(n) = f_i(n) G_i(N-n)/G(N)
 //
-// where G_i is the convolution of all stations but i; station i is never removed from G. All terms are positive, so the
-// relative error of a result is a few hundred roundings at most. In contrast, mean value analysis with p(0) = 1 - sum of
-// the others loses all digits when a station with several servers fills up. All delays and the think time count as one
-// station: their convolution is the weights of a delay with the sum of their demands. The convolution with a single
-// server is a simple recurrence.
+// where G_i is the convolution of all stations but i; station i is never removed from G. All terms are positive, so
+// the relative error of a result is a few hundred roundings at most. In contrast, mean value analysis with p(0) = 1 -
+// sum of the others loses all digits when a station with several servers fills up. All delays and the think time
+// count as one station: their convolution is the weights of a delay with the sum of their demands. The convolution
+// with a single server is a simple recurrence.
 //
 // Slices of weights are by the number of the vector.
 type exact struct {

@@ -23,8 +23,8 @@ const (
 	LoadDependent Kind = "ld"
 )
 
-// Station is a place where customers are served. Its demand is given by Visits and Service in a Network, by Demands in a
-// Multiclass.
+// Station is a place where customers are served. Its demand is given by Visits and Service in a Network, by Demands
+// in a Multiclass.
 type Station struct {
 	Name    string
 	Kind    Kind

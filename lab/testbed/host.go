@@ -63,7 +63,8 @@ type Process interface {
 type Hosts struct {
 	// Of are the hosts of each role. The role's programs take turns.
 	Of map[Role][]Host
-	// Ground is the machine on which the hosts are emulated, and whose processors they share; nil: they are not emulated.
+	// Ground is the machine on which the hosts are emulated, and whose processors they share; nil: they are not
+	// emulated.
 	Ground Host
 	// Dilation is how many seconds pass while one second passes for the hosts; 0 means 1.
 	Dilation float64

@@ -264,8 +264,8 @@ type traveller struct {
 
 func (t *travelling) empty() bool { return t.sent == len(t.frames) }
 
-// room returns the space for the next frame; nil if the queue is full. What has left makes room once it is at least half
-// of the data, so that each byte is moved once at most.
+// room returns the space for the next frame; nil if the queue is full. What has left makes room once it is at least
+// half of the data, so that each byte is moved once at most.
 func (t *travelling) room() []byte {
 	if cap(t.data)-len(t.data) < longest {
 		gone := len(t.data)
