@@ -4,32 +4,9 @@ import (
 	"math"
 	"testing"
 
-	"mcmw/lab/sample"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
-
-func TestStudentQuantilesHaveTwelveDigits(t *testing.T) {
-	for _, c := range []struct {
-		confidence float64
-		dof        int
-		want       float64
-	}{
-		{0.9, 16, 1.74588367628},
-		{0.95, 24, 2.06389856163},
-		{0.95, 16, 2.11990529922},
-		{0.9, 8, 1.85954803753},
-		{0.95, 2, 4.30265272975},
-		{0.95, 4, 2.7764451052},
-		{0.99, 18, 2.87844047274},
-		{0.95, 1, 12.7062047362},
-		{0.95, 59, 2.00099537809},
-		{0.95, 1000, 1.96233908083},
-	} {
-		assert.InEpsilon(t, c.want, sample.StudentQuantile((1+c.confidence)/2, float64(c.dof)), 1e-11)
-	}
-}
 
 // The cache comparison of Jain, section 21.3: three choices of caches, five workloads; the expected values are printed
 // there.

@@ -106,63 +106,6 @@ func TestTheOrderOfCellsChangesNothingAndSwappedLevelsChangeSigns(t *testing.T) 
 	})
 }
 
-func TestTheOrderOfFactorsChangesNothing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := drawDesign(t, -1e6)
-		order := rapid.Permutation(indices(len(d.Factors))).Draw(t, "order")
-		other := Design{}
-		for _, i := range order {
-			other.Factors = append(other.Factors, d.Factors[i])
-		}
-		for _, cell := range d.Cells {
-			moved := Cell{Y: cell.Y}
-			for _, i := range order {
-				moved.Levels = append(moved.Levels, cell.Levels[i])
-			}
-			other.Cells = append(other.Cells, moved)
-		}
-		before := analyze(t, d, Options{})
-		after := analyze(t, other, Options{})
-		for _, term := range before.Terms {
-			var e Effect
-			for at, i := range order {
-				if term.Effect&(1<<i) != 0 {
-					e |= 1 << at
-				}
-			}
-			same, ok := after.Term(e.name(other.Factors))
-			require.True(t, ok)
-			require.InDelta(t, term.Q, same.Q, 1e-8, term.Name)
-		}
-	})
-}
-
-func TestUnitsChangeAdditiveEffectsInProportionAndMultipliersNotAtAll(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := drawDesign(t, 1)
-		scale := rapid.Float64Range(0.001, 1000).Draw(t, "scale")
-		scaled := Design{Factors: d.Factors}
-		for _, cell := range d.Cells {
-			c := Cell{Levels: cell.Levels}
-			for _, y := range cell.Y {
-				c.Y = append(c.Y, y*scale)
-			}
-			scaled.Cells = append(scaled.Cells, c)
-		}
-		for _, model := range []Model{Additive, Multiplicative} {
-			before := analyze(t, d, Options{Model: model})
-			after := analyze(t, scaled, Options{Model: model})
-			for i, term := range before.Terms[1:] {
-				if model == Additive {
-					require.InDelta(t, term.Q*scale, after.Terms[i+1].Q, 1e-8*scale, term.Name)
-				} else {
-					require.InDelta(t, term.Multiplier, after.Terms[i+1].Multiplier, 1e-9*term.Multiplier, term.Name)
-				}
-			}
-		}
-	})
-}
-
 func TestAnovaOfTwoLevelsIsTheSignTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawDesign(t, -1e6)
