@@ -54,6 +54,13 @@ func TestWindowsThatAThreadHasNotReportedAreClosedAtTheEnd(t *testing.T) {
 	assert.InDelta(t, 4, windows[2].OpsPerSec, 1e-9, "one request in a quarter of a second")
 }
 
+func TestTheMeanOfSlipsIsExact(t *testing.T) {
+	paced := Options{Gets: 1, Schedule: Constant(1)}
+	w := newWindow(&paced)
+	w.slip.record(1_234_567)
+	assert.Equal(t, 1_234_567*time.Nanosecond, w.summary(&paced).Slip.Mean)
+}
+
 func TestTheSeriesOfAnEndlessRunKeepsTheLastDay(t *testing.T) {
 	s := newSeries(&oneCommand, 1)
 	s.windows, s.next = make([]Window, maxWindows), maxWindows
