@@ -128,15 +128,13 @@ type Limits struct {
 
 // Group is a group of processes with common limits.
 type Group struct {
-	tree *Tree
 	dirs []string // one in each hierarchy
 }
 
 // Owner is a process that makes groups.
 type Owner struct {
-	tree   *Tree
-	name   string
-	groups []*Group
+	tree *Tree
+	name string
 }
 
 // Own returns this process as an owner.
@@ -145,26 +143,23 @@ func (t *Tree) Own() (*Owner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Owner{tree: t, name: name}, nil
+	return &Owner{t, name}, nil
 }
 
-// Make makes a group. If it fails, nothing is left of the group.
+// Make makes a group. If it fails, Close removes what is left of the group.
 func (o *Owner) Make(name string, l Limits) (*Group, error) {
-	g := &Group{tree: o.tree}
+	g := &Group{}
 	for _, h := range o.tree.hierarchies {
 		dir, err := h.make(o.name, name, l)
-		if dir != "" {
-			g.dirs = append(g.dirs, dir)
-		}
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("making the control group %s: %w", name, err), g.remove())
+			return nil, fmt.Errorf("making the control group %s: %w", name, err)
 		}
+		g.dirs = append(g.dirs, dir)
 	}
-	o.groups = append(o.groups, g)
 	return g, nil
 }
 
-// make makes the group in a hierarchy. dir is "" if it has made no directory.
+// make makes the group in a hierarchy.
 func (h hierarchy) make(owner, name string, l Limits) (dir string, err error) {
 	above := filepath.Join(h.root, owner)
 	if err := h.delegate(h.root); err != nil {
@@ -302,23 +297,11 @@ func (g *Group) Dirs() []string { return slices.Clone(g.dirs) }
 
 func processFile(dir string) string { return filepath.Join(dir, "cgroup.procs") }
 
-// remove removes the group, which must have no processes.
-func (g *Group) remove() (err error) {
-	for _, dir := range g.dirs {
-		err = errors.Join(err, g.tree.remove(dir))
-	}
-	return err
-}
-
-// Close removes the owner's groups. Their processes must have ended.
+// Close removes the owner's groups, and ends processes that still run in them.
 func (o *Owner) Close() (err error) {
-	for _, g := range o.groups {
-		err = errors.Join(err, g.remove())
-	}
 	for _, h := range o.tree.hierarchies {
-		err = errors.Join(err, o.tree.remove(filepath.Join(h.root, o.name)))
+		err = errors.Join(err, o.tree.clean(filepath.Join(h.root, o.name), &Left{}))
 	}
-	o.groups = nil
 	return err
 }
 
