@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"mcmw/lab/kernel"
 )
 
 // stopWriter calls stop after a number of writes.
@@ -158,7 +160,7 @@ func TestTheProcessorTimeOfAProcessElsewhereIsReadFromItsMetrics(t *testing.T) {
 	defer server.Close()
 	used, err := usageOf(server.URL)
 	require.NoError(t, err)
-	assert.Equal(t, Used{CPU: 12500 * time.Millisecond}, used)
+	assert.Equal(t, kernel.Used{CPU: 12500 * time.Millisecond}, used)
 	answer = "up 1\n"
 	_, err = usageOf(server.URL)
 	require.ErrorContains(t, err, "has no metric process_cpu_seconds_total")

@@ -134,33 +134,18 @@ func ReadSamples(r io.Reader) (readings []Reading, err error) {
 	return readings, nil
 }
 
-// Used is what a process has used since its start. Memory is its peak resident memory, bytes, and Calls its number of
-// reads and writes. Both are 0 if they are not known.
-type Used struct {
-	CPU    time.Duration
-	Memory int64
-	Calls  uint64
-}
-
-// usageOf returns what a process has used: a process of this host, by its id, or one elsewhere, by the URL of its
-// Prometheus metrics.
-func usageOf(process string) (u Used, err error) {
+// usageOf returns what a process has used: a process of this host, by its id, or one elsewhere, of which only the
+// processor time is known, by the URL of its Prometheus metrics.
+func usageOf(process string) (u kernel.Used, err error) {
 	if strings.HasPrefix(process, "http://") {
-		return usageAt(process)
+		u.CPU, err = usageAt(process)
+		return u, err
 	}
 	pid, err := strconv.Atoi(process)
 	if err != nil {
 		return u, err
 	}
-	if u.CPU, err = kernel.ProcessCPU(pid); err != nil {
-		return u, err
-	}
-	// Only the owner of a process may read the rest.
-	if calls, err := kernel.Calls(pid); err == nil {
-		u.Memory, _ = kernel.PeakMemory(pid)
-		u.Calls = calls
-	}
-	return u, nil
+	return kernel.UsedBy(pid)
 }
 
 // usageMetric is the metric's name in Prometheus client libraries.
@@ -169,25 +154,24 @@ const usageMetric = "process_cpu_seconds_total"
 // metrics reads metrics. A late answer would not belong to the time of the sample.
 var metrics = http.Client{Timeout: 500 * time.Millisecond}
 
-func usageAt(url string) (u Used, err error) {
+func usageAt(url string) (time.Duration, error) {
 	response, err := metrics.Get(url)
 	if err != nil {
-		return u, err
+		return 0, err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return u, fmt.Errorf("%s answers with status %s", url, response.Status)
+		return 0, fmt.Errorf("%s answers with status %s", url, response.Status)
 	}
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
 		if value, ok := strings.CutPrefix(lines.Text(), usageMetric+" "); ok {
 			seconds, err := strconv.ParseFloat(value, 64)
-			u.CPU = time.Duration(seconds * float64(time.Second))
-			return u, err
+			return time.Duration(seconds * float64(time.Second)), err
 		}
 	}
-	return u, fmt.Errorf("%s has no metric %s", url, usageMetric)
+	return 0, fmt.Errorf("%s has no metric %s", url, usageMetric)
 }
 
 // write writes the profile, in pprof's format.

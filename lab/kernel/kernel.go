@@ -14,17 +14,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ProcessCPU returns the user and system time of all threads of a process, including ended ones. The kernel counts it
-// in ns, not in the ticks of /proc/PID/stat.
-func ProcessCPU(pid int) (time.Duration, error) {
-	// The id of another process's clock: the complement of its pid, and 2 for the scheduler's account in the three low
-	// bits.
+// Used is what a process has used since its start.
+type Used struct {
+	CPU    time.Duration // user and system time of all threads, including ended ones
+	Memory int64         // peak resident memory, bytes
+	Calls  uint64        // read and write system calls, of files and sockets, without those of send and receive
+}
+
+// UsedBy returns what a process of this machine has used. Only the owner of a process may read its memory and calls;
+// for others both are 0.
+func UsedBy(pid int) (u Used, err error) {
+	// The kernel counts processor time in ns, not in the ticks of /proc/PID/stat. The id of another process's clock is
+	// the complement of its pid, and 2 for the scheduler's account in the three low bits.
 	clock := ^int32(pid)<<3 | 2
 	var t unix.Timespec
 	if err := unix.ClockGettime(clock, &t); err != nil {
-		return 0, fmt.Errorf("CPU time of process %d: %w", pid, err)
+		return u, fmt.Errorf("CPU time of process %d: %w", pid, err)
 	}
-	return time.Duration(t.Nano()), nil
+	u.CPU = time.Duration(t.Nano())
+	if p, err := procfs.NewProc(pid); err == nil {
+		if io, err := p.IO(); err == nil {
+			status, _ := p.NewStatus() // the process may just have ended
+			u.Memory, u.Calls = int64(status.VmHWM), io.SyscR+io.SyscW
+		}
+	}
+	return u, nil
 }
 
 // CPU is the time of all cores together, seconds, by the categories of mpstat.
@@ -85,27 +99,6 @@ func Memory() (uint64, error) {
 		return 0, cmp.Or(err, errors.New("the kernel does not say how much memory the machine has"))
 	}
 	return *memory.MemTotalBytes, nil
-}
-
-// PeakMemory returns a process's peak resident memory, bytes.
-func PeakMemory(pid int) (int64, error) {
-	p, err := procfs.NewProc(pid)
-	if err != nil {
-		return 0, err
-	}
-	status, err := p.NewStatus()
-	return int64(status.VmHWM), err
-}
-
-// Calls returns how many read and write system calls a process has made, of files and sockets. Calls of send and
-// receive don't count.
-func Calls(pid int) (uint64, error) {
-	p, err := procfs.NewProc(pid)
-	if err != nil {
-		return 0, err
-	}
-	io, err := p.IO()
-	return io.SyscR + io.SyscW, err
 }
 
 // StartTime returns when a process was started, in ticks since the machine's start. So a later process with the same id

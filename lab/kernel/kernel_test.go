@@ -25,21 +25,20 @@ func TestTheCPUTimeOfAProcessIsThatOfAllItsThreads(t *testing.T) {
 		return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 	}
 	before := own()
-	got, err := ProcessCPU(os.Getpid())
+	used, err := UsedBy(os.Getpid())
 	require.NoError(t, err)
 	after := own()
-	assert.GreaterOrEqual(t, got, before-2*time.Microsecond, "getrusage truncates to microseconds")
+	assert.GreaterOrEqual(t, used.CPU, before-2*time.Microsecond, "getrusage truncates to microseconds")
 	// getrusage scales user and system time to the scheduler's total, a moment earlier.
-	assert.LessOrEqual(t, got, after+10*time.Millisecond)
+	assert.LessOrEqual(t, used.CPU, after+10*time.Millisecond)
+	assert.Greater(t, used.Memory, int64(1<<20))
+	assert.Positive(t, used.Calls)
 
-	_, err = ProcessCPU(1 << 22)
+	_, err = UsedBy(1 << 22)
 	assert.ErrorContains(t, err, "CPU time of process 4194304")
 	first, err := HostCPU()
 	require.NoError(t, err)
 	assert.Positive(t, first.User+first.System)
-	memory, err := PeakMemory(os.Getpid())
-	require.NoError(t, err)
-	assert.Greater(t, memory, int64(1<<20))
 }
 
 func TestTheHostsProcessorTimeIsReadByCategory(t *testing.T) {
