@@ -1,5 +1,5 @@
 // Package memtier reads the outputs of memtier_benchmark, its text ([ParseText]) and its JSON with latency histograms
-// ([ParseJSON]). Where memtier_benchmark is installed it also runs a load with it ([Program.Run]), whose result is one
+// ([ParseJSON]). Where memtier_benchmark is installed it also runs a load with it ([Run]), whose result is one
 // of package load.
 //
 //	load.Options -> memtier's flags -> a process -> its JSON -> load.Result

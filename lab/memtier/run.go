@@ -27,12 +27,6 @@ const Name = "memtier"
 // maxMessage is how much of the end of memtier's output an error repeats, bytes.
 const maxMessage = 500
 
-// Program is an installed memtier_benchmark.
-type Program struct {
-	// Path is the program's path; "" looks for memtier_benchmark in PATH.
-	Path string
-}
-
 // Arguments returns memtier's flags for a load, whose defaults are filled in. The error lists what memtier does not
 // support.
 func Arguments(o load.Options) ([]string, error) {
@@ -135,10 +129,11 @@ func Arguments(o load.Options) ([]string, error) {
 	return args, nil
 }
 
-// Run runs the load and returns memtier's measurements. If the load asks for stored keys, package load stores them
-// first. Response times count from the write, also in an open loop. The processor time is that of memtier's whole
-// process. If ctx ends, memtier is interrupted and the result is that of the time until then.
-func (p Program) Run(ctx context.Context, o load.Options) (*load.Result, error) {
+// Run runs the load with the memtier_benchmark at path ("": the one in PATH) and returns its measurements. If the load
+// asks for stored keys, package load stores them first. Response times count from the write, also in an open loop. The
+// processor time is that of memtier's whole process. If ctx ends, memtier is interrupted and the result is that of the
+// time until then.
+func Run(ctx context.Context, path string, o load.Options) (*load.Result, error) {
 	o, err := o.Complete()
 	if err != nil {
 		return nil, err
@@ -147,7 +142,7 @@ func (p Program) Run(ctx context.Context, o load.Options) (*load.Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	path, err := exec.LookPath(cmp.Or(p.Path, "memtier_benchmark"))
+	path, err = exec.LookPath(cmp.Or(path, "memtier_benchmark"))
 	if err != nil {
 		return nil,
 			fmt.Errorf("memtier_benchmark: %w; install it (https://github.com/redis/memtier_benchmark), or set its "+

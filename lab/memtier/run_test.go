@@ -96,13 +96,13 @@ func TestALoadIsTranslatedIntoMemtiersFlags(t *testing.T) {
 }
 
 // fake writes a program that does what script says. In the script $json is the path for the result.
-func fake(t *testing.T, script string) Program {
+func fake(t *testing.T, script string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "memtier_benchmark")
 	text := "#!/bin/sh\nfor argument; do case $argument in --json-out-file=*) json=${argument#*=};; esac; done\n" +
 		script + "\n"
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o755))
-	return Program{Path: path}
+	return path
 }
 
 // sampleFile returns the absolute path of an output in testdata.
@@ -114,9 +114,9 @@ func sampleFile(t *testing.T, name string) string {
 }
 
 func TestMemtiersResultIsConvertedToOneOfPackageLoad(t *testing.T) {
-	m := fake(t, "cp "+sampleFile(t, "get.json")+" $json")
+	path := fake(t, "cp "+sampleFile(t, "get.json")+" $json")
 	server := mctest.StartMemcached(t)
-	r, err := m.Run(t.Context(), load.Options{
+	r, err := Run(t.Context(), path, load.Options{
 		Targets: []string{server.Addr()}, Connections: 4, Gets: 1, ValueSize: 4096, Duration: 5 * time.Second,
 		Populate: true, KeyMin: 1, KeyMax: 50,
 	})
@@ -149,16 +149,16 @@ func TestMemtiersResultIsConvertedToOneOfPackageLoad(t *testing.T) {
 
 func TestAFailedMemtierIsAnError(t *testing.T) {
 	o := load.Options{Targets: []string{"127.0.0.1:1"}, Requests: 1}
-	for want, m := range map[string]Program{
-		"memtier_benchmark: exec: ": {Path: "no-such-program-here"},
+	for want, path := range map[string]string{
+		"memtier_benchmark: exec: ": "no-such-program-here",
 		`exit status 3: "connection refused"`: fake(t,
 			"printf 'connecting\\rconnection refused\\n' >&2; exit 3"),
 		"wrote no result: \"nothing to say\"":                 fake(t, "echo nothing to say"),
 		"the result of ":                                      fake(t, "echo '{}' > $json"),
-		"memtier_benchmark does not support verifying values": {},
+		"memtier_benchmark does not support verifying values": "",
 	} {
-		o.Verify = m.Path == ""
-		_, err := m.Run(t.Context(), o)
+		o.Verify = path == ""
+		_, err := Run(t.Context(), path, o)
 		assert.ErrorContains(t, err, want)
 	}
 }
@@ -166,7 +166,7 @@ func TestAFailedMemtierIsAnError(t *testing.T) {
 func TestAnInterruptedMemtierReturnsItsResultsSoFar(t *testing.T) {
 	started := filepath.Join(t.TempDir(), "started")
 	// Only the signal ends the script.
-	m := fake(t, "trap 'cp "+sampleFile(t, "set.json")+" $json; exit 1' INT\n: >"+started+
+	path := fake(t, "trap 'cp "+sampleFile(t, "set.json")+" $json; exit 1' INT\n: >"+started+
 		"; while :; do sleep 0.05; done")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() {
@@ -176,7 +176,7 @@ func TestAnInterruptedMemtierReturnsItsResultsSoFar(t *testing.T) {
 			}
 		}
 	}()
-	r, err := m.Run(ctx, load.Options{Targets: []string{"127.0.0.1:1"}, Sets: 1, Duration: time.Hour})
+	r, err := Run(ctx, path, load.Options{Targets: []string{"127.0.0.1:1"}, Sets: 1, Duration: time.Hour})
 	require.NoError(t, err)
 	assert.True(t, r.Interrupted)
 	assert.Positive(t, r.Commands["SET"].Requests)
@@ -185,12 +185,12 @@ func TestAnInterruptedMemtierReturnsItsResultsSoFar(t *testing.T) {
 func TestMemtierEndsWithItsLabEvenIfThatIsKilled(t *testing.T) {
 	const variable = "MEMTIER_OF_A_LAB"
 	if path := os.Getenv(variable); path != "" {
-		_, _ = Program{Path: path}.Run(t.Context(), load.Options{Targets: []string{"127.0.0.1:1"}, Duration: time.Hour})
+		_, _ = Run(t.Context(), path, load.Options{Targets: []string{"127.0.0.1:1"}, Duration: time.Hour})
 	}
 	file := filepath.Join(t.TempDir(), "pid")
-	m := fake(t, "echo $$ >"+file+"; exec sleep 1000")
+	path := fake(t, "echo $$ >"+file+"; exec sleep 1000")
 	lab := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
-	lab.Env = append(os.Environ(), variable+"="+m.Path)
+	lab.Env = append(os.Environ(), variable+"="+path)
 	require.NoError(t, lab.Start())
 	pid := ""
 	require.Eventually(t, func() bool {

@@ -147,5 +147,5 @@ func runMemtier(ctx context.Context, o load.Options, driver string, quiet bool, 
 		defer p.clear()
 	}
 	_, path, _ := strings.Cut(driver, "=")
-	return memtier.Program{Path: path}.Run(ctx, o)
+	return memtier.Run(ctx, path, o)
 }
