@@ -19,6 +19,7 @@ import (
 	"mcmw/lab/experiment"
 	"mcmw/lab/record"
 	"mcmw/lab/testbed"
+	"mcmw/lab/testbed/remote"
 )
 
 const (
@@ -315,7 +316,7 @@ func (d *deployment) Stop() {
 // Close removes the namespace with everything in it.
 func (b *bed) Close() error {
 	for _, l := range b.loads {
-		l.(*loadPod).Close()
+		l.(*remote.Conn).Close()
 	}
 	if !b.made {
 		return nil

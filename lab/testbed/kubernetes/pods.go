@@ -96,22 +96,10 @@ func (f *followed) Ended() error {
 // Stop ends the following.
 func (f *followed) Stop(syscall.Signal) { f.Process.Stop(syscall.SIGTERM) }
 
-type loadPod struct {
-	*remote.Conn
-	pod pod
-}
-
-func (l *loadPod) Name() string { return l.pod.Metadata.Name }
-
-func (l *loadPod) Address() string { return l.pod.Status.PodIP }
-
-func (l *loadPod) FreePort(ctx context.Context) (int, error) {
-	return l.Conn.FreePort(ctx, l.Address())
-}
-
-func (b *bed) connect(ctx context.Context, p pod) (*loadPod, error) {
-	conn, err := remote.Connect(ctx, remote.Command{
-		Host: "pod " + p.Metadata.Name,
+// connect connects to a load pod.
+func (b *bed) connect(ctx context.Context, p pod) (*remote.Conn, error) {
+	return remote.Connect(ctx, remote.Command{
+		Kind: "pod", Name: p.Metadata.Name, Address: p.Status.PodIP,
 		Cmd: exec.Command("kubectl", b.tools.kubectlArgs("--namespace", b.namespace, "exec", "--stdin", "--container",
 			"loadgen", p.Metadata.Name, "--",
 			mcmwlab, "agent", "serve")...),
@@ -122,8 +110,4 @@ func (b *bed) connect(ctx context.Context, p pod) (*loadPod, error) {
 			return fmt.Errorf("kubectl exec has ended with code %d: %s", code, stderr)
 		},
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &loadPod{conn, p}, nil
 }

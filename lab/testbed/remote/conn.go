@@ -25,9 +25,10 @@ const (
 	stopTimeout = 20 * time.Second
 )
 
-// Conn is the lab's side of a connection to a host. It is safe for concurrent use.
+// Conn is the lab's side of a connection to a host, which it represents. It is safe for concurrent use.
 type Conn struct {
 	name    string // of the host, in errors
+	host    Command
 	client  *rpc.Client
 	last    atomic.Int64  // id of the last program
 	done    chan struct{} // closed when the connection has ended
@@ -107,9 +108,11 @@ func (c *Conn) call(ctx context.Context, method string, argument, answer any) er
 	}
 }
 
-// FreePort returns a port of an address of the host on which nothing listens.
-func (c *Conn) FreePort(ctx context.Context, address string) (port int, err error) {
-	return port, c.call(ctx, "FreePort", address, &port)
+func (c *Conn) Name() string    { return c.host.Name }
+func (c *Conn) Address() string { return c.host.Address }
+
+func (c *Conn) FreePort(ctx context.Context) (port int, err error) {
+	return port, c.call(ctx, "FreePort", c.Address(), &port)
 }
 
 // clockProbes is how often a clock is read. The reading with the shortest round trip counts.
@@ -223,9 +226,9 @@ const closeTimeout = 10 * time.Second
 
 // Command is a command that reaches a host.
 type Command struct {
-	// Host is the host's name, in errors.
-	Host string
-	Cmd  *exec.Cmd
+	Kind, Name string // of the host, such as "pod" and "load-0"
+	Address    string // of the host
+	Cmd        *exec.Cmd
 	// Prepare, if set, is called before the first call: it starts the agent if the command itself doesn't. It
 	// must not read more of in than the answers to what it has written.
 	Prepare func(in *bufio.Reader, out io.Writer) error
@@ -243,7 +246,8 @@ func Connect(ctx context.Context, c Command) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := process.Start("the connection to "+c.Host, c.Cmd)
+	name := c.Kind + " " + c.Name
+	p, err := process.Start("the connection to "+name, c.Cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -272,10 +276,14 @@ func Connect(ctx context.Context, c Command) (*Conn, error) {
 			if ended := explain(nil); errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) {
 				err = ended
 			}
-			return nil, fmt.Errorf("%s: %w", c.Host, err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return NewConn(ctx, c.Host, in, out, explain)
+	conn, err := NewConn(ctx, name, in, out, explain)
+	if err == nil {
+		conn.host = c
+	}
+	return conn, err
 }
 
 // input is the standard input of the command. The command must end when it is closed.

@@ -76,10 +76,12 @@ func TestAProgramOfAnotherHostBehavesLikeALocalOne(t *testing.T) {
 	_, err = c.Start(t.Context(), testbed.Program{Name: "pinned", Path: "sh", CPUs: []int{1000}})
 	require.ErrorContains(t, err, "host a: processors [1000]")
 
-	port, err := c.FreePort(t.Context(), "127.0.0.1")
+	c.host.Address = "127.0.0.1"
+	port, err := c.FreePort(t.Context())
 	require.NoError(t, err)
 	assert.Positive(t, port)
-	_, err = c.FreePort(t.Context(), "192.0.2.1")
+	c.host.Address = "192.0.2.1"
+	_, err = c.FreePort(t.Context())
 	require.ErrorContains(t, err, "host a: looking for a free port")
 	ahead, within, err := c.Clock(t.Context())
 	require.NoError(t, err)
@@ -181,26 +183,28 @@ func TestAHostOfAnotherVersionIsRefused(t *testing.T) {
 func TestTheErrorSaysWhyACommandReachesNoHost(t *testing.T) {
 	explain := func(code int, stderr string) error { return errors.New("ended: " + stderr) }
 	_, err := Connect(t.Context(),
-		Command{Host: "host a", Cmd: exec.Command("sh", "-c", "echo refused >&2; exit 255"), Explain: explain})
+		Command{Kind: "host", Name: "a", Cmd: exec.Command("sh", "-c", "echo refused >&2; exit 255"), Explain: explain})
 	require.EqualError(t, err, "host a: ended: refused")
 	read := func(in *bufio.Reader, _ io.Writer) error {
 		_, err := in.ReadString('\n')
 		return err
 	}
 	_, err = Connect(t.Context(), Command{
-		Host: "host a", Cmd: exec.Command("sh", "-c", "echo refused >&2; exit 255"),
+		Kind: "host", Name: "a", Cmd: exec.Command("sh", "-c", "echo refused >&2; exit 255"),
 		Prepare: read, Explain: explain,
 	})
 	require.EqualError(t, err, "host a: ended: refused")
 	unfit := func(*bufio.Reader, io.Writer) error { return errors.New("unfit") }
-	_, err = Connect(t.Context(), Command{Host: "host a", Cmd: exec.Command("cat"), Prepare: unfit, Explain: explain})
+	_, err = Connect(t.Context(),
+		Command{Kind: "host", Name: "a", Cmd: exec.Command("cat"), Prepare: unfit, Explain: explain})
 	require.EqualError(t, err, "host a: unfit")
-	_, err = Connect(t.Context(), Command{Host: "host a", Cmd: exec.Command("/nowhere/ssh"), Explain: explain})
+	_, err = Connect(t.Context(), Command{Kind: "host", Name: "a", Cmd: exec.Command("/nowhere/ssh"), Explain: explain})
 	require.ErrorContains(t, err, "starting the connection to host a: ")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("interrupted"))
 	for _, prepare := range []func(*bufio.Reader, io.Writer) error{nil, read} {
-		_, err = Connect(ctx, Command{Host: "host a", Cmd: exec.Command("cat"), Prepare: prepare, Explain: explain})
+		_, err = Connect(ctx,
+			Command{Kind: "host", Name: "a", Cmd: exec.Command("cat"), Prepare: prepare, Explain: explain})
 		require.EqualError(t, err, "interrupted")
 	}
 }

@@ -27,8 +27,7 @@ var Programs = testbed.Programs{Memcached: "memcached", Mcmw: "mcmw", Mcmwlab: "
 
 // host is a connected host of an inventory.
 type host struct {
-	experiment.InventoryHost
-	conn  *remote.Conn
+	*remote.Conn
 	paths map[string]string // paths on the host, by Programs
 }
 
@@ -49,14 +48,14 @@ func Open(ctx context.Context, inventory *experiment.Inventory, local testbed.Pr
 	var connecting sync.WaitGroup
 	problems := make([]error, len(inventory.Hosts))
 	for i, described := range inventory.Hosts {
-		h := &host{InventoryHost: described}
+		h := new(host)
 		all = append(all, h)
 		for _, role := range described.Roles {
 			t.Of[testbed.Role(role)] = append(t.Of[testbed.Role(role)], h)
 		}
 		t.Inventory = append(t.Inventory, fmt.Sprintf("%s (%s) at %s: %s", described.Name, described.SSH,
 			described.Address, strings.Join(described.Roles, ", ")))
-		connecting.Go(func() { problems[i] = h.connect(ctx, inventory.Config, binaries) })
+		connecting.Go(func() { problems[i] = h.connect(ctx, inventory.Config, described, binaries) })
 	}
 	connecting.Wait()
 	if ctx.Err() != nil {
@@ -90,12 +89,14 @@ func toCopy(inventory *experiment.Inventory, local testbed.Programs) (map[string
 	return binaries, nil
 }
 
-func (h *host) connect(ctx context.Context, config string, binaries map[string]*binary) (err error) {
+func (h *host) connect(ctx context.Context, config string, described experiment.InventoryHost,
+	binaries map[string]*binary,
+) (err error) {
 	h.paths = map[string]string{Programs.Memcached: Programs.Memcached}
-	maps.Copy(h.paths, h.InventoryHost.Programs)
-	h.conn, err = remote.Connect(ctx, remote.Command{
-		Host: "host " + h.InventoryHost.Name,
-		Cmd:  command(config, h.InventoryHost),
+	maps.Copy(h.paths, described.Programs)
+	h.Conn, err = remote.Connect(ctx, remote.Command{
+		Kind: "host", Name: described.Name, Address: described.Address,
+		Cmd: command(config, described),
 		Prepare: func(in *bufio.Reader, out io.Writer) error {
 			s, err := greet(in, out)
 			if err != nil {
@@ -110,7 +111,7 @@ func (h *host) connect(ctx context.Context, config string, binaries map[string]*
 			}
 			return s.run(h.paths[Programs.Mcmwlab])
 		},
-		Explain: func(code int, stderr string) error { return explain(config, h.InventoryHost, code, stderr) },
+		Explain: func(code int, stderr string) error { return explain(config, described, code, stderr) },
 	})
 	return err
 }
@@ -121,11 +122,11 @@ type hosts []*host
 func (all hosts) checkClocks(ctx context.Context) error {
 	clocks := make([]clock, len(all))
 	for i, h := range all {
-		ahead, within, err := h.conn.Clock(ctx)
+		ahead, within, err := h.Clock(ctx)
 		if err != nil {
 			return err
 		}
-		clocks[i] = clock{h.InventoryHost.Name, ahead, within}
+		clocks[i] = clock{h.Name(), ahead, within}
 	}
 	return agree(clocks)
 }
@@ -154,26 +155,20 @@ func agree(clocks []clock) error {
 func (all hosts) close() error {
 	var closing sync.WaitGroup
 	for _, h := range all {
-		if h.conn != nil {
-			closing.Go(h.conn.Close)
+		if h.Conn != nil {
+			closing.Go(h.Close)
 		}
 	}
 	closing.Wait()
 	return nil
 }
 
-func (h *host) Name() string { return h.InventoryHost.Name }
-
-func (h *host) Address() string { return h.InventoryHost.Address }
-
-func (h *host) FreePort(ctx context.Context) (int, error) { return h.conn.FreePort(ctx, h.Address()) }
-
 func (h *host) Start(ctx context.Context, p testbed.Program) (testbed.Process, error) {
 	name := p.Path
 	if path, ok := h.paths[name]; ok {
 		p.Path = path
 	}
-	started, err := h.conn.Start(ctx, p)
+	started, err := h.Conn.Start(ctx, p)
 	if err != nil && strings.Contains(err.Error(), "executable file not found") {
 		err = fmt.Errorf("%w; install %s there, or set its path with the key programs of the inventory", err, name)
 	}
