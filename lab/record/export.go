@@ -43,9 +43,6 @@ func (r *Record) Export(ctx context.Context, dir, format string) (files []string
 	if format == Text {
 		return r.exportText(ctx, dir)
 	}
-	if r.held != nil {
-		return r.exportHeld(ctx, dir, format)
-	}
 	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, explain(r.dir, err)

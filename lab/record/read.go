@@ -9,9 +9,6 @@ import (
 
 // Runs returns all runs with their factors, results and warnings, ordered by point, repetition and ID.
 func (r *Record) Runs(ctx context.Context) ([]Run, error) {
-	if r.held != nil {
-		return r.held.all(), nil
-	}
 	// One transaction, so that a run that is added meanwhile is complete or absent.
 	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -102,9 +99,6 @@ func renameClients(factors map[string]string) {
 
 // Warnings returns the warnings of the whole set; Runs has those of single runs.
 func (r *Record) Warnings(ctx context.Context) (warnings []Warning, err error) {
-	if r.held != nil {
-		return r.held.warnings, nil
-	}
 	var w Warning
 	err = each(ctx, r.db, []any{&w.Code, &w.Message}, func() error { warnings = append(warnings, w); return nil },
 		"SELECT code, message FROM warnings WHERE run IS NULL ORDER BY rowid")
@@ -113,17 +107,11 @@ func (r *Record) Warnings(ctx context.Context) (warnings []Warning, err error) {
 
 // Windows returns the windows of a run, ordered by source, metric and start.
 func (r *Record) Windows(run int64) ([]Window, error) {
-	if r.held != nil {
-		return r.held.run(run).Windows, nil
-	}
 	return r.windows("windows", run)
 }
 
 // HostSamples returns the samples of the hosts during a run, ordered by source, metric and start.
 func (r *Record) HostSamples(run int64) ([]Window, error) {
-	if r.held != nil {
-		return r.held.run(run).HostSamples, nil
-	}
 	return r.windows("host_samples", run)
 }
 
@@ -137,9 +125,6 @@ func (r *Record) windows(table string, run int64) (windows []Window, err error) 
 
 // Histograms returns the histograms of a run, ordered by source, metric, command and lower edge.
 func (r *Record) Histograms(run int64) (bins []Bin, err error) {
-	if r.held != nil {
-		return r.held.run(run).Histograms, nil
-	}
 	var b Bin
 	err = each(context.Background(), r.db, []any{&b.Source, &b.Metric, &b.Command, &b.Lower, &b.Upper, &b.Count},
 		func() error { bins = append(bins, b); return nil },

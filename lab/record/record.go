@@ -35,8 +35,9 @@ const (
 type Record struct {
 	dir      string
 	manifest Manifest
-	db       *sql.DB // nil if held isn't
-	held     *held   // of a record without a database; else nil
+	db       *sql.DB
+	memory   bool // the database is in memory: no run can be added
+	text     bool // the record is kept as text: its warnings can't be replaced either
 }
 
 // Create makes a record in a directory that doesn't exist or is empty, and opens it. It never overwrites anything: if
@@ -79,14 +80,8 @@ func fill(dir string, m Manifest) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	for _, statement := range []string{
-		schema,
-		"PRAGMA application_id = " + strconv.Itoa(applicationID),
-		"PRAGMA user_version = " + strconv.Itoa(schemaVersion),
-	} {
-		if _, err := db.Exec(statement); err != nil {
-			return err
-		}
+	if _, err := db.Exec(schema); err != nil {
+		return err
 	}
 	return writeManifest(dir, m)
 }
@@ -134,6 +129,33 @@ func (r *Record) checkVersion() error {
 	return nil
 }
 
+// InMemory returns a record of runs that are not stored, with warnings of the set. path says in errors where they are
+// from.
+func InMemory(path string, m Manifest, runs []Run, warnings []Warning) (*Record, error) {
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1) // each connection has another database
+	r := &Record{dir: path, manifest: m, db: db, memory: true}
+	err = r.transact(false, func(tx *sql.Tx) error {
+		if _, err := tx.Exec(schema); err != nil {
+			return err
+		}
+		for _, run := range runs {
+			renameClients(run.Factors)
+			if err := add(tx, run); err != nil {
+				return err
+			}
+		}
+		return setWarnings(tx, 0, warnings)
+	})
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return r, nil
+}
+
 func openDatabase(dir, mode string) (*sql.DB, error) {
 	path, err := filepath.Abs(filepath.Join(dir, databaseName))
 	if err != nil {
@@ -149,9 +171,6 @@ func openDatabase(dir, mode string) (*sql.DB, error) {
 
 // Close closes the record.
 func (r *Record) Close() error {
-	if r.held != nil {
-		return nil
-	}
 	return r.db.Close()
 }
 
@@ -159,7 +178,7 @@ func (r *Record) Close() error {
 func (r *Record) Dir() string { return r.dir }
 
 // IsText reports whether the record is kept as text, so that nothing can be added.
-func (r *Record) IsText() bool { return r.held != nil && r.held.text }
+func (r *Record) IsText() bool { return r.text }
 
 // Manifest returns the record's manifest.
 func (r *Record) Manifest() Manifest { return r.manifest }
@@ -178,7 +197,7 @@ func ProfileFile(middleware int) string { return fmt.Sprintf("middleware-%d.ppro
 
 // Raw returns a raw output of a run; fs.ErrNotExist if the run has no such file.
 func (r *Record) Raw(run int64, name string) ([]byte, error) {
-	if r.held != nil {
+	if r.memory {
 		return nil, fs.ErrNotExist
 	}
 	return os.ReadFile(filepath.Join(r.dir, rawName, strconv.FormatInt(run, 10), name))
@@ -241,7 +260,7 @@ const windowColumns = `
 `
 
 // schema creates the tables. docs/record.md describes them.
-const schema = `
+var schema = fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion) + `
 CREATE TABLE runs (
 	id         INTEGER PRIMARY KEY,
 	point      INTEGER NOT NULL,

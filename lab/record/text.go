@@ -200,18 +200,21 @@ func openText(dir string, m Manifest) (*Record, error) {
 	}); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	r := InMemory(dir, m, runs)
-	r.held.text = true
+	var warnings []Warning
 	if err := readLines(dir, textWarningsName, func(columns, cells []string) error {
 		if !slices.Equal(columns, warningCells) {
 			return fmt.Errorf("expected the columns %s", strings.Join(warningCells, ", "))
 		}
-		r.held.warnings = append(r.held.warnings, Warning{Code: cells[0], Message: cells[1]})
+		warnings = append(warnings, Warning{Code: cells[0], Message: cells[1]})
 		return nil
 	}); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	return r, nil
+	r, err := InMemory(dir, m, runs, warnings)
+	if err == nil {
+		r.text = true
+	}
+	return r, err
 }
 
 // readLines calls read for every line of a file after the first, which has the names of the columns.

@@ -18,7 +18,7 @@ import (
 // no requests. The error is ErrExists if there is a run with the same ID, or a complete one of the same point and
 // repetition. A metric that Describe does not know is an error.
 func (r *Record) Add(run Run) error {
-	return r.transact(func(tx *sql.Tx) error { return add(tx, run) })
+	return r.transact(r.memory, func(tx *sql.Tx) error { return add(tx, run) })
 }
 
 func add(tx *sql.Tx, run Run) error {
@@ -49,18 +49,17 @@ func defineUsed(tx *sql.Tx, run Run) error {
 	for _, b := range run.Histograms {
 		used[b.Metric] = true
 	}
+	define, err := tx.Prepare("INSERT INTO metrics (name, unit, help) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")
 	for name := range used {
 		m, ok := Describe(name)
 		if !ok {
 			return fmt.Errorf("run %d: unknown metric %q: expected those of docs/record.md", run.ID, name)
 		}
-		_, err := tx.Exec("INSERT INTO metrics (name, unit, help) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", m.Name,
-			m.Unit, m.Help)
-		if err != nil {
-			return err
+		if err == nil {
+			_, err = define.Exec(m.Name, m.Unit, m.Help)
 		}
 	}
-	return nil
+	return err
 }
 
 func insert(tx *sql.Tx, run Run) error {
@@ -113,26 +112,24 @@ func insert(tx *sql.Tx, run Run) error {
 
 // SetWarnings replaces the warnings of a run or, if run is 0, those of the whole set.
 func (r *Record) SetWarnings(run int64, warnings []Warning) error {
-	if r.held != nil && !r.held.text {
-		r.held.setWarnings(run, warnings)
-		return nil
-	}
-	return r.transact(func(tx *sql.Tx) error {
-		id := sql.NullInt64{Int64: run, Valid: run != 0} // NULL for the set
-		if _, err := tx.Exec("DELETE FROM warnings WHERE run IS ?", id); err != nil {
-			return err
-		}
-		in := inserter{tx: tx, run: id}
-		for _, w := range warnings {
-			in.row("warnings (run, code, message)", w.Code, w.Message)
-		}
-		return in.err
-	})
+	return r.transact(r.text, func(tx *sql.Tx) error { return setWarnings(tx, run, warnings) })
 }
 
-// transact runs f in a transaction, and commits it unless f fails.
-func (r *Record) transact(f func(*sql.Tx) error) error {
-	if r.held != nil {
+func setWarnings(tx *sql.Tx, run int64, warnings []Warning) error {
+	id := sql.NullInt64{Int64: run, Valid: run != 0} // NULL for the set
+	if _, err := tx.Exec("DELETE FROM warnings WHERE run IS ?", id); err != nil {
+		return err
+	}
+	in := inserter{tx: tx, run: id}
+	for _, w := range warnings {
+		in.row("warnings (run, code, message)", w.Code, w.Message)
+	}
+	return in.err
+}
+
+// transact runs f in a transaction, and commits it unless f fails. refused: the record does not take it.
+func (r *Record) transact(refused bool, f func(*sql.Tx) error) error {
+	if refused {
 		return fmt.Errorf("%s: %w: it has no database", r.dir, ErrReadOnly)
 	}
 	tx, err := r.db.BeginTx(context.Background(), nil)

@@ -129,10 +129,12 @@ func openRecord(ctx context.Context, path string) (*record.Record, error) {
 	for _, one := range found {
 		runs = append(runs, one.Run)
 	}
-	r := record.InMemory(path, record.Manifest{
+	r, err := record.InMemory(path, record.Manifest{
 		Name: filepath.Base(path), Created: runs[0].Started.In(time.UTC), Imported: format,
-	}, runs)
-	_, err = check.Record(ctx, r)
+	}, runs, nil)
+	if err == nil {
+		_, err = check.Record(ctx, r)
+	}
 	return r, err
 }
 

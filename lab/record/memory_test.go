@@ -22,7 +22,8 @@ func TestARecordInMemoryIsReadLikeAStoredOne(t *testing.T) {
 	}
 	slices.Reverse(run.Results)
 	slices.Reverse(run.Histograms)
-	memory := InMemory("file.json", Manifest{Name: "test"}, []Run{run, other})
+	memory, err := InMemory("file.json", Manifest{Name: "test"}, []Run{run, other}, nil)
+	require.NoError(t, err)
 	for _, r := range []*Record{stored, memory} {
 		require.NoError(t, r.SetWarnings(3, []Warning{{"third", "three"}}))
 		require.NoError(t, r.SetWarnings(0, []Warning{{"set", "all"}}))
