@@ -358,23 +358,16 @@ func ForeignLoad(run record.Run, set record.Manifest) (f Foreign, ok bool) {
 			own += seconds
 		}
 	}
-	in, sampled := map[string]float64{}, 0.0
-	for _, w := range run.HostSamples {
-		if w.Source == record.SourceHost {
-			in[w.Metric] += w.Value * w.Seconds
-			if w.Metric == "cpu_idle" {
-				sampled += w.Seconds
-			}
-		}
-	}
-	if sampled <= 0 || run.Seconds <= 0 || set.Host.Cores <= 0 {
+	shares := record.Means(run.HostSamples)
+	if _, ok := record.Find(shares, record.SourceHost, "cpu_idle"); !ok || run.Seconds <= 0 || set.Host.Cores <= 0 {
 		return f, false
 	}
 	// Samples are shares of all processors. Their time can differ slightly from the measured window.
 	f.All = run.Seconds * max(set.Dilation, 1) * float64(set.Host.Cores)
 	seconds := func(metrics ...string) (sum float64) {
 		for _, m := range metrics {
-			sum += in[m] / sampled * f.All
+			share, _ := record.Find(shares, record.SourceHost, m)
+			sum += share * f.All
 		}
 		return sum
 	}

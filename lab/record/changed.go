@@ -50,10 +50,8 @@ func withoutAddress(machines []Machine) []Machine {
 
 // union returns the keys of two maps, sorted.
 func union(a, b map[string]string) []string {
-	all := maps.Clone(a)
-	if all == nil {
-		all = map[string]string{}
-	}
+	all := map[string]string{}
+	maps.Copy(all, a)
 	maps.Copy(all, b)
 	return slices.Sorted(maps.Keys(all))
 }

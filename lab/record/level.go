@@ -56,12 +56,12 @@ func (l Level) Share() (float64, bool) {
 	return first / sum, len(parts) > 1 && sum > 0
 }
 
-// Compare orders the levels of a factor: first numbers, by size; then ratios, by the share of the first part; then
+// CompareLevels orders the levels of a factor: first numbers, by size; then ratios, by the share of the first part; then
 // words, alphabetically.
-func (l Level) Compare(o Level) int {
-	kind, x := l.place()
-	kindO, y := o.place()
-	return cmp.Or(cmp.Compare(kind, kindO), cmp.Compare(x, y), cmp.Compare(l, o))
+func CompareLevels(a, b string) int {
+	kindA, x := Level(a).place()
+	kindB, y := Level(b).place()
+	return cmp.Or(cmp.Compare(kindA, kindB), cmp.Compare(x, y), cmp.Compare(a, b))
 }
 
 func (l Level) place() (kind int, x float64) {
@@ -73,9 +73,6 @@ func (l Level) place() (kind int, x float64) {
 	}
 	return 2, 0
 }
-
-// CompareLevels is Level.Compare for texts.
-func CompareLevels(a, b string) int { return Level(a).Compare(Level(b)) }
 
 // Number returns the level of a factor as a number in base units, and whether it is one. If the middleware chose the
 // level itself, it is the metric of the same name that the middleware reported.

@@ -164,15 +164,9 @@ func textCells(run Run, samples []Window) map[string]string {
 			cells[v.Source+"."+v.Metric] = sixDigits(v.Value)
 		}
 	}
-	sums, seconds := map[string]float64{}, map[string]float64{}
-	for _, s := range samples {
-		name := meanColumn + s.Source + "." + s.Metric
-		sums[name] += s.Value * s.Seconds
-		seconds[name] += s.Seconds
-	}
-	for name, sum := range sums {
-		if !strings.HasPrefix(name, meanColumn+SourceClient+":") && seconds[name] > 0 {
-			cells[name] = sixDigits(sum / seconds[name])
+	for _, v := range Means(samples) {
+		if !strings.HasPrefix(v.Source, SourceClient+":") {
+			cells[meanColumn+v.Source+"."+v.Metric] = sixDigits(v.Value)
 		}
 	}
 	return cells

@@ -98,7 +98,7 @@ func processorOf(source string) string {
 	if source == record.SourceHost {
 		return aProcessor + "the host"
 	}
-	return aProcessor + cmp.Or(record.HostName(source), strings.TrimPrefix(source, record.SourceServer))
+	return aProcessor + strings.TrimPrefix(strings.TrimPrefix(source, record.SourceHost+":"), record.SourceServer)
 }
 
 // busy returns the utilization of each host's processors in a run.
@@ -193,15 +193,8 @@ func (d *Data) hostMean(r record.Run, metric string) (float64, bool) {
 
 // sampled returns the mean of the samples of a metric of a host over a run.
 func (d *Data) sampled(r record.Run, source, metric string) (float64, bool) {
-	samples, err := d.samples(r.ID)
-	sum, seconds := 0.0, 0.0
-	for _, s := range samples {
-		if s.Source == source && s.Metric == metric {
-			sum += s.Value * s.Seconds
-			seconds += s.Seconds
-		}
-	}
-	return sum / seconds, err == nil && seconds > 0
+	samples, _ := d.samples(r.ID) // none if they can't be read
+	return record.Find(record.Means(samples), source, metric)
 }
 
 // Limit finds the bottleneck of a point: the first of the components that are at least Busy.
@@ -277,11 +270,15 @@ func inUse(busy []Component) string {
 	return text
 }
 
-// MachineBusy returns the utilization of the processors in a run: those of the machine that emulates the hosts, if they
-// are emulated, else the highest of all hosts.
+// MachineBusy returns the utilization of the processors that a run can exhaust: that of the host that runs everything,
+// or emulates the others, else of the busiest of several hosts; 0 if none was measured.
 func (d *Data) MachineBusy(r record.Run) (float64, error) {
 	samples, err := d.samples(r.ID)
-	return record.MachineBusy(record.Busy(r, samples)), err
+	busy := record.Busy(r, samples)
+	if share, ok := busy[record.SourceHost]; ok || len(busy) == 0 {
+		return share, err
+	}
+	return slices.Max(slices.Collect(maps.Values(busy))), err
 }
 
 // waitingShare returns the share of a worker's time for which it waits for servers.
