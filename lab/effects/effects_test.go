@@ -87,7 +87,7 @@ func TestTablesAreThoseOfTheReport(t *testing.T) {
 	a := analyze(t, e.Design, o)
 	c, err := factorial.Compare(e.Design, o)
 	require.NoError(t, err)
-	for format, name := range map[table.Format]string{
+	for format, name := range map[string]string{
 		table.Text: "2k.txt", table.LaTeX: "2k.tex",
 		table.HTML: "2k.html", table.Markdown: "2k.md",
 	} {

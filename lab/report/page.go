@@ -175,7 +175,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 }
 
 // Write writes the report in a format: HTML and Markdown with everything, the other formats only with the tables.
-func (r *Report) Write(w io.Writer, format table.Format) error {
+func (r *Report) Write(w io.Writer, format string) error {
 	switch format {
 	case table.HTML:
 		return r.WriteHTML(w)

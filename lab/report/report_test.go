@@ -62,7 +62,7 @@ func TestAReportEqualsItsGoldenFiles(t *testing.T) {
 	require.NoError(t, err)
 	for format, name := range map[string]string{"markdown": "report.md", "latex": "tables.tex"} {
 		var got bytes.Buffer
-		require.NoError(t, r.Write(&got, table.Format(format)))
+		require.NoError(t, r.Write(&got, format))
 		golden := filepath.Join("testdata", name)
 		if *update {
 			require.NoError(t, os.WriteFile(golden, got.Bytes(), 0o644))

@@ -24,7 +24,7 @@ type Page struct {
 
 // Block is a Paragraph, a Table or a Figure.
 type Block interface {
-	write(b *strings.Builder, f Format)
+	write(b *strings.Builder, f string)
 }
 
 // Paragraph is a text. A line end in it is one in every format for terminals.
@@ -50,9 +50,9 @@ func Of(object any, tables ...Table) Page {
 }
 
 // Write writes the page in a format.
-func (p Page) Write(w io.Writer, f Format) error {
-	if _, err := ParseFormat(string(f)); err != nil {
-		return err
+func (p Page) Write(w io.Writer, f string) error {
+	if !slices.Contains(Formats, f) {
+		return fmt.Errorf("format %q: expected one of %s", f, strings.Join(Formats, ", "))
 	}
 	if f == JSON {
 		object := p.Object
@@ -97,7 +97,7 @@ func (p Page) Save(dir string) error {
 	return nil
 }
 
-func (p Paragraph) write(b *strings.Builder, f Format) {
+func (p Paragraph) write(b *strings.Builder, f string) {
 	switch text := string(p); f {
 	case Text:
 		b.WriteString(text + "\n\n")
@@ -113,7 +113,7 @@ func (p Paragraph) write(b *strings.Builder, f Format) {
 // ForTerminals is a Paragraph that only text has.
 type ForTerminals string
 
-func (p ForTerminals) write(b *strings.Builder, f Format) {
+func (p ForTerminals) write(b *strings.Builder, f string) {
 	if f == Text {
 		Paragraph(p).write(b, f)
 	}
@@ -143,7 +143,7 @@ func (f Figure) Inline() []template.HTML {
 	return elements
 }
 
-func (f Figure) write(b *strings.Builder, format Format) {
+func (f Figure) write(b *strings.Builder, format string) {
 	switch format {
 	case HTML:
 		for _, panel := range f.Inline() {

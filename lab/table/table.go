@@ -10,38 +10,18 @@ import (
 	"unicode/utf8"
 )
 
-// Format is an output format of tables.
-type Format string
-
-// The formats.
+// The output formats.
 const (
-	Text     Format = "text"
-	Markdown Format = "markdown"
-	LaTeX    Format = "latex"
-	HTML     Format = "html"
-	CSV      Format = "csv"  // only the tables
-	JSON     Format = "json" // unformatted numbers, where a command has them
+	Text     = "text"
+	Markdown = "markdown"
+	LaTeX    = "latex"
+	HTML     = "html"
+	CSV      = "csv"  // only the tables
+	JSON     = "json" // unformatted numbers, where a command has them
 )
 
 // Formats lists the formats in the order of the help.
-var Formats = []Format{Text, Markdown, LaTeX, HTML, CSV, JSON}
-
-// ParseFormat returns the format with this name.
-func ParseFormat(name string) (Format, error) {
-	if slices.Contains(Formats, Format(name)) {
-		return Format(name), nil
-	}
-	return "", fmt.Errorf("format %q: expected one of %s", name, Names())
-}
-
-// Names returns the names of the formats, with commas.
-func Names() string {
-	names := make([]string, len(Formats))
-	for i, f := range Formats {
-		names[i] = string(f)
-	}
-	return strings.Join(names, ", ")
-}
+var Formats = []string{Text, Markdown, LaTeX, HTML, CSV, JSON}
 
 // Table is a table whose cells are formatted texts.
 type Table struct {
@@ -60,13 +40,13 @@ type Table struct {
 }
 
 // Write writes t and, unless in CSV and JSON, an empty line.
-func (t Table) Write(w io.Writer, f Format) error { return Of(t, t).Write(w, f) }
+func (t Table) Write(w io.Writer, f string) error { return Of(t, t).Write(w, f) }
 
-func (t Table) write(b *strings.Builder, f Format) {
+func (t Table) write(b *strings.Builder, f string) {
 	if t.Warnings != "" {
 		t.Notes = append(slices.Clone(t.Notes), "Warning: "+t.Warnings+".")
 	}
-	map[Format]func(*strings.Builder){
+	map[string]func(*strings.Builder){
 		Text: t.text, Markdown: t.markdown, LaTeX: t.latex, HTML: t.html,
 		CSV: t.csv,
 	}[f](b)

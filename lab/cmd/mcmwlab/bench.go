@@ -94,7 +94,7 @@ Built programs are kept in the user's cache directory. Without --out the measure
 		"NAME=PATH: path of mcmw (default: beside this program), of memcached (default: in PATH; replicas have "+
 			"several writers only with 1.6.27 or later), or of proxy, a memcached built with it (default: that one); "+
 			"repeatable")
-	flags.StringVar(&f.format, "format", string(table.Text), formatHelp+", "+benchstatFormat)
+	flags.StringVar(&f.format, "format", table.Text, formatHelp+", "+benchstatFormat)
 	flags.Float64Var(&f.confidence, "confidence", 0.95, "confidence of all intervals together")
 	flags.BoolVarP(&f.run.quiet, "quiet", "q", false, "show no progress")
 	return cmd
@@ -102,7 +102,7 @@ Built programs are kept in the user's cache directory. Without --out the measure
 
 func (f *benchFlags) bench(ctx context.Context, arguments, command []string, stdout, stderr io.Writer) error {
 	if f.format != benchstatFormat {
-		if err := checkFormat(f.format); err != nil {
+		if err := oneOfEach("format", []string{f.format}, table.Formats); err != nil {
 			return err
 		}
 	}
@@ -185,13 +185,13 @@ func (f *benchFlags) measure(ctx context.Context, systems []bench.System, comman
 		return bench.WriteBenchstat(stdout, runs, manifest)
 	}
 	result := bench.Judge(runs, e.Factors[0].Levels, e.Factors[1].Levels, f.confidence)
-	if err := table.Of(result, result.Table()).Write(stdout, table.Format(f.format)); err != nil {
+	if err := table.Of(result, result.Table()).Write(stdout, f.format); err != nil {
 		return err
 	}
 	if result.AnySlower() {
 		return conditionError{exitFailed, result.Sentence()}
 	}
-	if f.format == string(table.Text) {
+	if f.format == table.Text {
 		fmt.Fprintln(stdout, result.Sentence())
 	}
 	return nil

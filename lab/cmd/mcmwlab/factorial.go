@@ -69,7 +69,7 @@ Short names of factors are ` + strings.Join(aliases, ", ") + `.`,
 			": the analysis of variance for factors of two levels, too")
 	flags.IntVar(&f.maxOrder, "max-order", 0, "count interactions of more factors than this as errors; 0: keep all")
 	return answers(cmd, true, func(cmd *cobra.Command, args []string) (table.Page, error) {
-		return f.page(cmd.Context(), args[0], cmd.Flag("format").Value.String() != string(table.JSON))
+		return f.page(cmd.Context(), args[0], cmd.Flag("format").Value.String() != table.JSON)
 	})
 }
 

@@ -238,26 +238,18 @@ func newVersionCommand() *cobra.Command {
 }
 
 // formatHelp is the help of the flag --format.
-var formatHelp = "format of the output: " + table.Names()
-
-// checkFormat checks the flag --format.
-func checkFormat(name string) error {
-	if _, err := table.ParseFormat(name); err != nil {
-		return usageError{fmt.Errorf("--%w", err)}
-	}
-	return nil
-}
+var formatHelp = "format of the output: " + strings.Join(table.Formats, ", ")
 
 // answers makes cmd a command that answers with a page, also if there is an error, too. It defines the flags --format
 // and, for a page with figures, --out.
 func answers(cmd *cobra.Command, figures bool, page func(*cobra.Command, []string) (table.Page, error)) *cobra.Command {
 	var format, dir string
-	cmd.Flags().StringVar(&format, "format", string(table.Text), formatHelp)
+	cmd.Flags().StringVar(&format, "format", table.Text, formatHelp)
 	if figures {
 		cmd.Flags().StringVarP(&dir, "out", "o", "", "write the figures as SVG to this directory, too")
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkFormat(format); err != nil {
+		if err := oneOfEach("format", []string{format}, table.Formats); err != nil {
 			return err
 		}
 		p, err := page(cmd, args)
@@ -269,7 +261,7 @@ func answers(cmd *cobra.Command, figures bool, page func(*cobra.Command, []strin
 				return err
 			}
 		}
-		return cmp.Or(p.Write(cmd.OutOrStdout(), table.Format(format)), err)
+		return cmp.Or(p.Write(cmd.OutOrStdout(), format), err)
 	}
 	return cmd
 }

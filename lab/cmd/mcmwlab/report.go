@@ -108,20 +108,28 @@ func (f *reportFlags) run(ctx context.Context, args []string, stdout io.Writer) 
 	case f.list:
 		return list(d, v, stdout)
 	case len(f.figures)+len(f.tables) > 0:
-		return f.some(d, v, out, stdout)
-	default:
-		r, err := f.all(d, v, out, stdout)
-		if err != nil {
-			return err
+		some := &report.Report{}
+		if len(f.figures) > 0 {
+			if some.Figures, err = d.Figures(v, f.figures); err != nil {
+				return err
+			}
 		}
-		for _, finding := range r.Findings {
-			fmt.Fprintln(stdout, finding)
+		if len(f.tables) > 0 {
+			some.Tables = d.Tables(v, f.tables)
 		}
-		if r.Warnings != "" {
-			fmt.Fprintf(stdout, "Warning: %s.\n", r.Warnings)
-		}
-		return nil
+		return f.writeSome(some, out, stdout)
 	}
+	page, err := f.all(d, v, out, stdout)
+	if err != nil {
+		return err
+	}
+	for _, finding := range page.Findings {
+		fmt.Fprintln(stdout, finding)
+	}
+	if page.Warnings != "" {
+		fmt.Fprintf(stdout, "Warning: %s.\n", page.Warnings)
+	}
+	return nil
 }
 
 // check checks the flags.
@@ -138,10 +146,8 @@ func (f *reportFlags) check() (err error) {
 
 // checkOutput checks the flags --format and --out.
 func (f *reportFlags) checkOutput() error {
-	for _, format := range f.formats {
-		if err := checkFormat(format); err != nil {
-			return err
-		}
+	if err := oneOfEach("format", f.formats, table.Formats); err != nil {
+		return err
 	}
 	if f.out == "-" && len(f.figures)+len(f.tables) != 1 {
 		return usageError{errors.New("--out -: expected exactly one --figure or --table with it")}
@@ -164,20 +170,6 @@ func list(d *report.Data, v report.View, stdout io.Writer) error {
 	return nil
 }
 
-// some makes the requested figures and tables.
-func (f *reportFlags) some(d *report.Data, v report.View, out string, stdout io.Writer) (err error) {
-	r := &report.Report{Title: "Tables of " + d.Dir, Rule: report.Rule()}
-	if len(f.figures) > 0 {
-		if r.Figures, err = d.Figures(v, f.figures); err != nil {
-			return err
-		}
-	}
-	if len(f.tables) > 0 {
-		r.Tables = d.Tables(v, f.tables)
-	}
-	return f.writeSome(r, out, stdout)
-}
-
 // writeSome writes figures to files or standard output, and prints tables.
 func (f *reportFlags) writeSome(r *report.Report, out string, stdout io.Writer) error {
 	if out == "-" && len(r.Figures) > 0 {
@@ -192,11 +184,11 @@ func (f *reportFlags) writeSome(r *report.Report, out string, stdout io.Writer) 
 	if len(r.Tables) == 0 {
 		return nil
 	}
-	format := string(table.Markdown)
+	format := table.Markdown
 	if len(f.formats) > 0 {
 		format = f.formats[0]
 	}
-	return table.Of(nil, r.Tables...).Write(stdout, table.Format(format))
+	return table.Of(nil, r.Tables...).Write(stdout, format)
 }
 
 // writeFigures writes every figure to its file in a directory, and prints the paths.
@@ -213,8 +205,8 @@ func writeFigures(figures []table.Figure, out string, stdout io.Writer) error {
 }
 
 var fileNames = map[string]string{
-	"html": "index.html", "markdown": "report.md", "latex": "tables.tex", "text": "tables.txt", "csv": "tables.csv",
-	"json": "tables.json",
+	table.HTML: "index.html", table.Markdown: "report.md", table.LaTeX: "tables.tex", table.Text: "tables.txt",
+	table.CSV: "tables.csv", table.JSON: "tables.json",
 }
 
 // all writes the report in every requested format, and all figures, and prints the paths of the former.
@@ -228,11 +220,11 @@ func (f *reportFlags) all(d *report.Data, v report.View, out string, stdout io.W
 	}
 	formats := f.formats
 	if len(formats) == 0 {
-		formats = []string{"html"}
+		formats = []string{table.HTML}
 	}
 	for _, format := range formats {
 		path := filepath.Join(out, fileNames[format])
-		if err := writeFile(path, func(w io.Writer) error { return r.Write(w, table.Format(format)) }); err != nil {
+		if err := writeFile(path, func(w io.Writer) error { return r.Write(w, format) }); err != nil {
 			return nil, err
 		}
 		fmt.Fprintln(stdout, path)

@@ -120,17 +120,6 @@ func recordsIn(dirs []string) (records []string, err error) {
 	return records, nil
 }
 
-// chosen returns the figures and tables of a page that the flags name.
-func (f *reportFlags) chosen(page *report.Report) (*report.Report, error) {
-	some := &report.Report{Title: page.Title, Rule: page.Rule}
-	var err, err2 error
-	some.Figures, err = named("figure", f.figures, page.Figures, func(figure table.Figure) string {
-		return figure.Name
-	})
-	some.Tables, err2 = named("table", f.tables, page.Tables, func(t table.Table) string { return t.Label })
-	return some, errors.Join(err, err2)
-}
-
 // named returns the elements that the values of a flag name.
 func named[T any](flag string, names []string, all []T, nameOf func(T) string) (chosen []T, err error) {
 	var known []string
@@ -190,11 +179,15 @@ func (f *reportFlags) writePaper(name string, records []*report.Data, findings [
 	}
 	out := cmp.Or(f.out, paperOut)
 	if len(f.figures)+len(f.tables) > 0 {
-		some, err := f.chosen(page)
-		if err != nil {
+		var some report.Report // those that the flags name
+		var err2 error
+		some.Figures, err = named("figure", f.figures, page.Figures,
+			func(figure table.Figure) string { return figure.Name })
+		some.Tables, err2 = named("table", f.tables, page.Tables, func(t table.Table) string { return t.Label })
+		if err := errors.Join(err, err2); err != nil {
 			return err
 		}
-		return f.writeSome(some, out, stdout)
+		return f.writeSome(&some, out, stdout)
 	}
 	if err := writeFigures(page.Figures, out, io.Discard); err != nil {
 		return err
