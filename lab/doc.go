@@ -16,8 +16,7 @@
 //	factorial           designed experiments: effects, intervals, analysis of variance; pure
 //	foreign             import of other programs' measurements
 //	memtier             runs memtier_benchmark, and reads its outputs
-//	paper               published reports beside their repeated experiments
-//	claim               findings of reports, decided from records
+//	paper               published reports beside their repeated experiments, and verdicts on their findings
 //	table               pages of texts, tables and figures in several formats
 //	queueing            queues, networks and laws; pure
 //	simulate            discrete-event simulation of workers that serve batches

@@ -54,23 +54,22 @@ func TestEveryExperimentOfTheReportsCanBeRunInBothProfiles(t *testing.T) {
 
 func TestTheFindingsAreAboutExperimentsThatExistAndHaveTheReportsDelay(t *testing.T) {
 	for _, name := range paper.Names {
-		report, err := paper.Load(name)
-		require.NoError(t, err)
-		claims, err := report.Claims()
+		report, err := paper.Load(name, "")
 		require.NoError(t, err)
 		full, quick := suite(t, name)
 		made := map[string]bool{}
 		for _, e := range full {
 			made[e.Name] = true
 		}
-		for _, c := range claims {
-			require.Positive(t, c.Travel, name)
+		for _, c := range report.Claims {
+			travel, err := time.ParseDuration(report.Travel)
+			require.NoError(t, err, name)
 			for _, need := range c.Needs() {
 				require.True(t, made[need], "%q needs %s, which no file makes", c.Text, need)
 			}
 			for _, e := range append(full, quick...) {
 				if e.Testbed == experiment.VMTestbed {
-					require.InDelta(t, c.Travel, e.Delay.Seconds(), 1e-9, e.Name)
+					require.InDelta(t, travel.Seconds(), e.Delay.Seconds(), 1e-9, e.Name)
 				}
 			}
 		}

@@ -2,11 +2,11 @@ package paper
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
-	"mcmw/lab/claim"
 	"mcmw/lab/frame"
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
@@ -23,11 +23,16 @@ type Source struct {
 	data []*report.Data // in the order of the experiments' names
 }
 
-// Of returns the source of the report with a name, with those records that belong to it.
-func Of(name string, records []*report.Data) (*Source, error) {
-	r, err := Load(name)
-	return &Source{Report: r, data: slices.DeleteFunc(slices.Clone(records),
-		func(d *report.Data) bool { return ReportOf(d.Manifest.Name) != name })}, err
+// Of returns the source of a report with one record of each of its experiments: the one with the report's delay, or
+// else the one with the least delay.
+func Of(r *Report, e *Evidence) *Source {
+	s := &Source{Report: r}
+	for _, name := range slices.Sorted(maps.Keys(e.sets)) {
+		if ReportOf(name) == r.Name {
+			s.data = append(s.data, e.pick(name, r.travel))
+		}
+	}
+	return s
 }
 
 // ReportOf returns the name of the report that an experiment belongs to; "" if there is none.
@@ -40,13 +45,13 @@ func ReportOf(experiment string) string {
 }
 
 // Page returns the page: verdicts first, then figures and tables.
-func (s *Source) Page(findings []claim.Finding) (*report.Report, error) {
-	counts := map[claim.Verdict]int{}
+func (s *Source) Page(findings []Finding) (*report.Report, error) {
+	counts := map[Verdict]int{}
 	for _, f := range findings {
 		counts[f.Verdict]++
 	}
 	var parts []string
-	for _, v := range claim.Verdicts {
+	for _, v := range Verdicts {
 		if n := counts[v]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%s %d", v, n))
 		}
@@ -76,7 +81,7 @@ func (s *Source) Page(findings []claim.Finding) (*report.Report, error) {
 }
 
 // verdicts returns the table of the findings.
-func (s *Source) verdicts(findings []claim.Finding) table.Table {
+func (s *Source) verdicts(findings []Finding) table.Table {
 	t := table.Table{Label: report.FindingsTable, Caption: "Findings of the report", Command: s.Command}
 	t.AddLeft("section", "finding", "verdict", "why")
 	for _, f := range findings {
@@ -117,7 +122,7 @@ func (s *Source) points(experiment string, levels map[string]string) (points []f
 	for _, d := range s.data {
 		for _, p := range d.Points {
 			if d.Manifest.Name == experiment && p.Has(levels) {
-				p.Runs = claim.Valid(p.Runs)
+				p.Runs = valid(p.Runs)
 				points = append(points, p)
 			}
 		}
@@ -201,7 +206,7 @@ func (s *Source) figures() ([]table.Figure, error) {
 
 // delays draws, for every finding that was decided with several delays, the variation over the delay. It returns one
 // figure or none.
-func (s *Source) delays(findings []claim.Finding) []table.Figure {
+func (s *Source) delays(findings []Finding) []table.Figure {
 	f := table.Figure{
 		Name: "delay", Command: s.Command,
 		Caption: "Share of the variation that each factor and all interactions together explain, over the travel " +
@@ -232,7 +237,7 @@ func (s *Source) delays(findings []claim.Finding) []table.Figure {
 		for _, y := range thresholds {
 			c.Marks = append(c.Marks, plot.Limit{Y: y})
 		}
-		c.Marks = append(c.Marks, plot.Limit{X: finding.Travel, Vertical: true})
+		c.Marks = append(c.Marks, plot.Limit{X: s.Report.travel, Vertical: true})
 		f.Panels = append(f.Panels, c)
 	}
 	if len(f.Panels) == 0 {

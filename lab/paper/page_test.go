@@ -7,16 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"mcmw/lab/claim"
 	"mcmw/lab/paper"
 	"mcmw/lab/plot"
 	"mcmw/lab/record"
-	"mcmw/lab/report"
 	"mcmw/lab/table"
 )
 
 // design returns a record of the 2^3 design of reads in which only the servers have an effect.
-func design(t *testing.T) *report.Data {
+func design(t *testing.T) *paper.Evidence {
 	r, err := record.Create(filepath.Join(t.TempDir(), "r"),
 		record.Manifest{Name: "kuechler-09-factorial-reads", Title: "Reads", Testbed: "vm"})
 	require.NoError(t, err)
@@ -43,15 +41,20 @@ func design(t *testing.T) *report.Data {
 			}
 		}
 	}
-	d, err := report.Read(t.Context(), r, report.DefaultConfidence, nil)
+	e, err := paper.NewEvidence(t.Context(), []*record.Record{r})
 	require.NoError(t, err)
-	return d
+	return e
+}
+
+// load returns a built-in report.
+func load(t *testing.T, name string) *paper.Report {
+	r, err := paper.Load(name, "")
+	require.NoError(t, err)
+	return r
 }
 
 func TestTablesHaveMeasurementsBesidePrintedNumbers(t *testing.T) {
-	s, err := paper.Of("kuechler", []*report.Data{design(t)})
-	require.NoError(t, err)
-	page, err := s.Page(nil)
+	page, err := paper.Of(load(t, "kuechler"), design(t)).Page(nil)
 	require.NoError(t, err)
 	tables := map[string]table.Table{}
 	for _, one := range page.Tables {
@@ -78,20 +81,18 @@ func TestTheNameOfAnExperimentBeginsWithItsReport(t *testing.T) {
 }
 
 func TestFindingsThatDependOnTheDelayAreDrawnWithTheirThreshold(t *testing.T) {
-	claims, err := claim.Parse("kuechler", "c.yaml",
+	r, err := paper.Parse("kuechler", "c.yaml",
 		[]byte("travel: 0.5ms\nfindings: [{section: '6', text: a, holds: 'share(throughput[a], servers) >= 90%'}]\n"))
 	require.NoError(t, err)
-	finding := claim.Finding{Claim: claims[0], Verdict: claim.DependsOnDelay}
+	finding := paper.Finding{Claim: r.Claims[0], Verdict: paper.DependsOnDelay}
 	for _, at := range []struct{ delay, s float64 }{{0.4e-3, 0.96}, {0.5e-3, 0.92}, {0.75e-3, 0.78}} {
 		finding.Over = append(finding.Over,
-			claim.At{Delay: at.delay, Shares: map[string]float64{
+			paper.At{Delay: at.delay, Shares: map[string]float64{
 				"servers": at.s, "workers": 1 - at.s,
-				claim.Interactions: 0,
+				paper.Interactions: 0,
 			}})
 	}
-	s, err := paper.Of("kuechler", nil)
-	require.NoError(t, err)
-	page, err := s.Page([]claim.Finding{finding, {Claim: claims[0]}})
+	page, err := paper.Of(r, &paper.Evidence{}).Page([]paper.Finding{finding, {Claim: r.Claims[0]}})
 	require.NoError(t, err)
 	require.Equal(t, "Of 2 findings of the report: depends on the delay 1.", page.Findings[0])
 	require.Equal(t, "delay", page.Figures[0].Name)
@@ -106,8 +107,7 @@ func TestFindingsThatDependOnTheDelayAreDrawnWithTheirThreshold(t *testing.T) {
 
 func TestEveryTableIsRead(t *testing.T) {
 	for _, name := range paper.Names {
-		s, err := paper.Of(name, nil)
-		require.NoError(t, err)
+		s := paper.Of(load(t, name), &paper.Evidence{})
 		page, err := s.Page(nil)
 		require.NoError(t, err)
 		require.Len(t, page.Tables, 2, "without measurements there are only findings and records")
@@ -117,6 +117,6 @@ func TestEveryTableIsRead(t *testing.T) {
 			require.True(t, printed, "%s, table %s", name, table.Name)
 		}
 	}
-	_, err := paper.Load("nobody")
+	_, err := paper.Load("nobody", "")
 	require.EqualError(t, err, `report "nobody": expected one of cetin, kuechler, pavlik, pungas, ribeiro`)
 }

@@ -2,17 +2,19 @@ package paper
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
-	"mcmw/lab/claim"
 	"mcmw/lab/condition"
 	"mcmw/lab/experiments"
 	"mcmw/lab/record"
@@ -34,12 +36,16 @@ func names() (all []string) {
 
 // Report is a published report.
 type Report struct {
-	Name     string `yaml:"-"`
-	Title    string
-	Author   string
-	Where    string         // place and year of publication
-	Findings claim.Findings `yaml:",inline"`
-	Tables   []Table
+	Name   string `yaml:"-"`
+	Title  string
+	Author string
+	Where  string // place and year of publication
+	// Travel is the one-way delay of packets in all suites of the report; "": not given.
+	Travel string
+	Claims []Claim `yaml:"findings"`
+	Tables []Table
+
+	travel float64 // Travel, seconds
 }
 
 // Table is a table of the report whose numbers are measured here, too.
@@ -81,8 +87,43 @@ var terms = condition.Scope{Source: record.SourceClient, Runs: true, Functions: 
 	"share":           "metric part", // of the variation
 }}
 
-// Load reads the report with a name.
-func Load(name string) (*Report, error) {
+// Parse reads the report of a name from the text of a file.
+func Parse(name, file string, text []byte) (*Report, error) {
+	r := &Report{Name: name}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	err := decoder.Decode(r)
+	if err == nil {
+		err = r.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return r, nil
+}
+
+// check checks the findings.
+func (r *Report) check() error {
+	travel, err := time.ParseDuration(cmp.Or(r.Travel, "0s"))
+	if err != nil || travel < 0 {
+		return fmt.Errorf("travel %q: expected a duration such as 0.5ms", r.Travel)
+	}
+	r.travel = travel.Seconds()
+	for i, c := range r.Claims {
+		switch {
+		case c.Section == "" || c.Text == "" || len(c.Holds) == 0:
+			return fmt.Errorf("finding %d, %q: expected section, text and holds, the conditions", i+1, c.Text)
+		case c.Construction != "" && c.Cause != nil:
+			return fmt.Errorf("finding %d, %q: expected construction or cause, because a finding that follows from "+
+				"the testbed has no other cause", i+1, c.Text)
+		}
+	}
+	return nil
+}
+
+// Load reads the report with a name. claims is the path of a file of the same form that has its findings; "": those of
+// the report itself.
+func Load(name, claims string) (*Report, error) {
 	if !slices.Contains(Names, name) {
 		return nil, fmt.Errorf("report %q: expected one of %s", name, strings.Join(Names, ", "))
 	}
@@ -90,11 +131,23 @@ func Load(name string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Name: name}
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(r); err != nil {
-		return nil, fmt.Errorf("report %s: %w", name, err)
+	r, err := Parse(name, "report "+name, text)
+	if err != nil {
+		return nil, err
+	}
+	if claims != "" {
+		if text, err = os.ReadFile(claims); err != nil {
+			return nil, err
+		}
+		given, err := Parse(name, claims, text)
+		if err != nil {
+			return nil, err
+		}
+		if len(given.Claims) == 0 {
+			return nil, fmt.Errorf("%s: no findings; expected the key findings with a list of them, each with section, "+
+				"text and holds", claims)
+		}
+		r.travel, r.Claims = given.travel, given.Claims
 	}
 	if len(r.Tables) == 0 {
 		return r, nil
@@ -142,12 +195,4 @@ func (r *Report) read(text []byte) error {
 		r.Tables[at].Cells = append(r.Tables[at].Cells, c)
 	}
 	return nil
-}
-
-// Claims returns the key findings of the report; none if it has none.
-func (r *Report) Claims() ([]claim.Claim, error) {
-	if len(r.Findings.Claims) == 0 {
-		return nil, nil
-	}
-	return r.Findings.Of(r.Name)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/lab/record"
-	"mcmw/lab/report"
 )
 
 func TestBrokenCellsAreRefusedWithTheirLine(t *testing.T) {
@@ -55,10 +54,11 @@ func TestEachTermIsMeasured(t *testing.T) {
 			}))
 		}
 	}
-	d, err := report.Read(t.Context(), r, report.DefaultConfidence, nil)
+	e, err := NewEvidence(t.Context(), []*record.Record{r})
 	require.NoError(t, err)
-	s, err := Of("kuechler", []*report.Data{d})
+	of, err := Load("kuechler", "")
 	require.NoError(t, err)
+	s := Of(of, e)
 	const at = "[kuechler-07-writes, clients=48, workers=8]"
 	cells := [][2]string{
 		{"middleware.throughput" + at, "4000 ± 6"},

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"mcmw/lab/claim"
 	"mcmw/lab/paper"
 	"mcmw/lab/record"
 	"mcmw/lab/report"
@@ -64,21 +63,16 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 		return usageError{fmt.Errorf("--figure, --table and --claims need a single report; expected its name after "+
 			"--paper: %s", strings.Join(reports, " or "))}
 	}
-	evidence, err := claim.NewEvidence(ctx, records)
+	evidence, err := paper.NewEvidence(ctx, records)
 	if err != nil {
 		return usageError{err}
 	}
 	for _, name := range names {
-		mine, err := readClaims(name, f.claims)
+		r, err := paper.Load(name, f.claims)
 		if err != nil {
 			return usageError{err}
 		}
-		travel := 0.0
-		if len(mine) > 0 {
-			travel = mine[0].Travel
-		}
-		if err := f.writePaper(name, evidence.Records(travel), claim.Decide(mine, evidence), dirs,
-			stdout); err != nil {
+		if err := f.writePaper(r, evidence, dirs, stdout); err != nil {
 			return err
 		}
 	}
@@ -148,31 +142,10 @@ func paperArguments(args []string) (names, dirs []string, err error) {
 	return names, args, nil
 }
 
-// readClaims reads the findings of a report from a file, or returns the built-in ones if the path is "".
-func readClaims(name, path string) ([]claim.Claim, error) {
-	if path == "" {
-		r, err := paper.Load(name)
-		if err != nil {
-			return nil, err
-		}
-		return r.Claims()
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return claim.Parse(name, path, text)
-}
-
 // writePaper writes the page of a report and its figures, and prints its tables.
-func (f *reportFlags) writePaper(name string, records []*report.Data, findings []claim.Finding, dirs []string,
-	stdout io.Writer,
-) error {
-	s, err := paper.Of(name, records)
-	if err != nil {
-		return err
-	}
-	s.Command = report.CommandLine(append([]string{"mcmwlab", "report", "--paper", name}, dirs...))
+func (f *reportFlags) writePaper(r *paper.Report, e *paper.Evidence, dirs []string, stdout io.Writer) error {
+	findings, s := r.Decide(e), paper.Of(r, e)
+	s.Command = report.CommandLine(append([]string{"mcmwlab", "report", "--paper", r.Name}, dirs...))
 	page, err := s.Page(findings)
 	if err != nil {
 		return err
@@ -192,7 +165,7 @@ func (f *reportFlags) writePaper(name string, records []*report.Data, findings [
 	if err := writeFigures(page.Figures, out, io.Discard); err != nil {
 		return err
 	}
-	path := filepath.Join(out, name+".html")
+	path := filepath.Join(out, r.Name+".html")
 	if err := writeFile(path, page.WriteHTML); err != nil {
 		return err
 	}

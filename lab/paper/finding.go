@@ -1,13 +1,9 @@
-package claim
+package paper
 
 import (
-	"bytes"
-	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -51,17 +47,13 @@ type Claim struct {
 	// Holds has the conditions, all of which must hold. Except for the interactive law they depend on the report's
 	// machines, so that records of the testbed local don't decide them.
 	Holds Conditions `yaml:"holds"`
-	// Delay: the finding depends on the time for which workers wait for the network. Only records with the delay Travel
+	// Delay: the finding depends on the time for which workers wait for the network. Only records with the report's delay
 	// decide it. In addition it is decided separately with each other delay of the records.
 	Delay bool `yaml:"delay"`
 	// Construction names the testbed's settings from which the finding follows; empty: it doesn't follow from them.
 	Construction string `yaml:"construction"`
 	// Cause is the reason given by the report; none: it isn't checked.
 	Cause Conditions `yaml:"cause"`
-
-	// Report is its name. Travel is the one-way delay of packets in all suites of the report, seconds; 0: not given.
-	Report string  `yaml:"-"`
-	Travel float64 `yaml:"-"`
 }
 
 // Conditions are one condition or a list of them.
@@ -86,53 +78,6 @@ func (cs *Conditions) UnmarshalYAML(n *yaml.Node) error {
 		*cs = append(*cs, c)
 	}
 	return nil
-}
-
-// Findings are those of a report, as in its file.
-type Findings struct {
-	// Travel is the one-way delay of packets in the report's suites; "": not given.
-	Travel string
-	Claims []Claim `yaml:"findings"`
-}
-
-// Parse reads the findings of the report of a name. file is the name in errors.
-func Parse(report, file string, text []byte) ([]Claim, error) {
-	var f Findings
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&f); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	claims, err := f.Of(report)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return claims, nil
-}
-
-// Of returns the findings of the report of a name.
-func (f Findings) Of(report string) ([]Claim, error) {
-	travel, err := time.ParseDuration(cmp.Or(f.Travel, "0s"))
-	if err != nil || travel < 0 {
-		return nil, fmt.Errorf("travel %q: expected a duration such as 0.5ms", f.Travel)
-	}
-	if len(f.Claims) == 0 {
-		return nil,
-			errors.New("no findings; expected the key findings with a list of them, each with section, text and holds")
-	}
-	for i := range f.Claims {
-		c := &f.Claims[i]
-		c.Report, c.Travel = report, travel.Seconds()
-		switch {
-		case c.Section == "" || c.Text == "" || len(c.Holds) == 0:
-			return nil, fmt.Errorf("finding %d, %q: expected section, text and holds, the conditions", i+1, c.Text)
-		case c.Construction != "" && c.Cause != nil:
-			return nil,
-				fmt.Errorf("finding %d, %q: expected construction or cause, because a finding that follows from the "+
-					"testbed has no other cause", i+1, c.Text)
-		}
-	}
-	return f.Claims, nil
 }
 
 // Finding is the verdict on a claim.
@@ -168,25 +113,24 @@ func (c Claim) Needs() (names []string) {
 	return slices.Compact(names)
 }
 
-// Decide decides claims from records.
-func Decide(claims []Claim, e *Evidence) []Finding {
-	findings := make([]Finding, len(claims))
-	for i, c := range claims {
-		findings[i] = decide(c, e)
+// Decide decides the report's findings from records.
+func (r *Report) Decide(e *Evidence) (findings []Finding) {
+	for _, c := range r.Claims {
+		findings = append(findings, r.decide(c, e))
 	}
 	return findings
 }
 
-func decide(c Claim, e *Evidence) Finding {
+func (r *Report) decide(c Claim, e *Evidence) Finding {
 	f := Finding{Claim: c}
 	at := func(delay float64) At {
-		v := &view{Evidence: e, claim: c, delay: delay}
+		v := &view{Evidence: e, report: r.Name, claim: c, delay: delay}
 		verdict, why := c.decide(v)
 		return At{Delay: delay, Verdict: verdict, Why: why, Shares: v.shares}
 	}
-	own := at(c.Travel)
+	own := at(r.travel)
 	f.Verdict, f.Why = own.Verdict, own.Why
-	if !c.Delay || c.Travel == 0 {
+	if !c.Delay || r.travel == 0 {
 		return f
 	}
 	var holds, fails []string
@@ -203,7 +147,7 @@ func decide(c Claim, e *Evidence) Finding {
 	if holds != nil && fails != nil {
 		f.Verdict = DependsOnDelay
 		f.Why = fmt.Sprintf("it holds with a delay of %s, not of %s; with %s: %s", strings.Join(holds, ", "),
-			strings.Join(fails, ", "), milliseconds(c.Travel), own.Why)
+			strings.Join(fails, ", "), milliseconds(r.travel), own.Why)
 	}
 	return f
 }

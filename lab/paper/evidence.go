@@ -1,4 +1,4 @@
-package claim
+package paper
 
 import (
 	"cmp"
@@ -73,14 +73,6 @@ func (e *Evidence) pick(name string, delay float64) *report.Data {
 	}))]
 }
 
-// Records returns one record of each experiment, by name: the one with a delay, or else the one with the least delay.
-func (e *Evidence) Records(delay float64) (records []*report.Data) {
-	for _, name := range slices.Sorted(maps.Keys(e.sets)) {
-		records = append(records, e.pick(name, delay))
-	}
-	return records
-}
-
 // delays returns the delays for which there are records of all named experiments, ascending.
 func (e *Evidence) delays(names []string) (delays []float64) {
 	if len(names) == 0 {
@@ -104,13 +96,13 @@ var invalid = []string{
 	check.InteractiveLaw, check.FlowClient, check.GeneratorSaturated, check.OtherLoad, check.Misses, check.Errors,
 }
 
-// Valid returns the runs that violate none of these checks, or all if there is none.
-func Valid(runs []record.Run) []record.Run {
-	valid := slices.DeleteFunc(slices.Clone(runs), func(run record.Run) bool { return defect(run) != "" })
-	if len(valid) == 0 {
+// valid returns the runs that violate none of these checks, or all if there is none.
+func valid(runs []record.Run) []record.Run {
+	sound := slices.DeleteFunc(slices.Clone(runs), func(run record.Run) bool { return defect(run) != "" })
+	if len(sound) == 0 {
 		return runs
 	}
-	return valid
+	return sound
 }
 
 // defect returns the first check of invalid that the run violates; "" if there is none.
@@ -126,8 +118,9 @@ func defect(run record.Run) string {
 // view is the evidence for one claim with one delay.
 type view struct {
 	*Evidence
-	claim Claim
-	delay float64 // of the records; 0: any
+	report string // its name
+	claim  Claim
+	delay  float64 // of the records; 0: any
 	// shares has the shares of the variation by factor, if the rule is about these.
 	shares map[string]float64
 }
@@ -313,8 +306,8 @@ func estimate(p frame.Point, metric frame.Metric) (sample.Estimate, bool) {
 	return e, int(e.N) == len(p.Runs)
 }
 
-// shown returns a mean with the half width of its confidence interval, which a single run doesn't have.
-func shown(metric frame.Metric, e sample.Estimate) string {
+// meanOf returns a mean with the half width of its confidence interval, which a single run doesn't have.
+func meanOf(metric frame.Metric, e sample.Estimate) string {
 	return e.Format(show(metric)(e.Mean), " ± %.2g %%")
 }
 

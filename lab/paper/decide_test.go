@@ -1,4 +1,4 @@
-package claim_test
+package paper_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"mcmw/lab/claim"
+	"mcmw/lab/paper"
 	"mcmw/lab/record"
 )
 
@@ -78,12 +78,12 @@ func at(throughput float64, levels ...string) measured {
 }
 
 // decide decides a claim with a rule.
-func decide(t *testing.T, rule string, records ...*record.Record) claim.Finding {
-	claims, err := claim.Parse("kuechler", "c.yaml", []byte(written(rule)))
+func decide(t *testing.T, rule string, records ...*record.Record) paper.Finding {
+	claims, err := paper.Parse("kuechler", "c.yaml", []byte(written(rule)))
 	require.NoError(t, err)
-	evidence, err := claim.NewEvidence(t.Context(), records)
+	evidence, err := paper.NewEvidence(t.Context(), records)
 	require.NoError(t, err)
-	return claim.Decide(claims, evidence)[0]
+	return claims.Decide(evidence)[0]
 }
 
 // saturating is a line that reaches 3000 with 12 clients.
@@ -148,108 +148,108 @@ func TestEachRuleIsDecidedFromRecords(t *testing.T) {
 	for name, tc := range map[string]struct {
 		records func(*testing.T) []*record.Record
 		rule    string
-		want    claim.Verdict
+		want    paper.Verdict
 		why     string
 	}{
 		"converges": {
-			line, plateau + "in 2900..3050", claim.Confirmed,
+			line, plateau + "in 2900..3050", paper.Confirmed,
 			"2955 ops/s ± 0.21 % to 2995 ops/s ± 0.21 % at clients 12, 96; expected 2900 ops/s to 3050 ops/s, within " +
 				"5 %",
 		},
 		"converges elsewhere": {
-			line, plateau + "in 2990..3050", claim.Refuted,
+			line, plateau + "in 2990..3050", paper.Refuted,
 			"2955 ops/s ± 0.21 % to 2995 ops/s ± 0.21 %",
 		},
 		"still grows": {
-			growing, plateau + "in 1000..4000", claim.Refuted,
+			growing, plateau + "in 1000..4000", paper.Refuted,
 			"1505 ops/s ± 0.42 % to 2955 ops/s ± 0.21 % at clients 6, 12",
 		},
 		"too few levels": {
 			line, "plateau(throughput[a, clients=6], clients) >= 1000",
-			claim.NotComparable, "1 levels of clients; 2 are needed",
+			paper.NotComparable, "1 levels of clients; 2 are needed",
 		},
 		"saturates": {
-			line, knee + "<= 12", claim.Confirmed,
+			line, knee + "<= 12", paper.Confirmed,
 			"saturated from clients 12, 2955 ops/s ± 0.21 % of 2995 ops/s ± 0.21 % at most, surely not at 6; " +
 				"expected clients at most 12",
 		},
 		"saturates over durations": {
-			delays, "knee(throughput[a], think_time) <= 10ms", claim.Confirmed,
+			delays, "knee(throughput[a], think_time) <= 10ms", paper.Confirmed,
 			"saturated from think_time 10ms",
 		},
-		"saturates between levels": {line, knee + "<= 10", claim.Undecided, "from clients 12"},
-		"saturates earlier":        {line, knee + "<= 6", claim.Refuted, "surely not at 6"},
+		"saturates between levels": {line, knee + "<= 10", paper.Undecided, "from clients 12"},
+		"saturates earlier":        {line, knee + "<= 6", paper.Refuted, "surely not at 6"},
 		"converges, just": {
-			line, plateau + "in 2950..3050", claim.Undecided,
+			line, plateau + "in 2950..3050", paper.Undecided,
 			"expected 2950 ops/s to 3050 ops/s",
 		},
 		"interactions": {
-			factorial, "share(throughput[a], interactions) <= 5%", claim.Confirmed,
+			factorial, "share(throughput[a], interactions) <= 5%", paper.Confirmed,
 			"interactions 0.0 %",
 		},
-		"saturates later": {line, knee + ">= 24", claim.Refuted, "saturated from clients 12"},
+		"saturates later": {line, knee + ">= 24", paper.Refuted, "saturated from clients 12"},
 		"ratio": {
-			pair, ratio + ">= 1.2", claim.Confirmed,
+			pair, ratio + ">= 1.2", paper.Confirmed,
 			"2995 ops/s at a, clients=96 to 1500 ops/s at b: ratio 2",
 		},
-		"another ratio":                 {pair, ratio + "<= 1.2", claim.Refuted, "ratio 2"},
-		"ratio that isn't known enough": {pair, ratio + "in 1.95..2.05", claim.Undecided, "expected 1.95 to 2.05"},
+		"another ratio":                 {pair, ratio + "<= 1.2", paper.Refuted, "ratio 2"},
+		"ratio that isn't known enough": {pair, ratio + "in 1.95..2.05", paper.Undecided, "expected 1.95 to 2.05"},
 		"several points": {
-			pair, "ratio(throughput[a], [b]) >= 1", claim.NotComparable,
+			pair, "ratio(throughput[a], [b]) >= 1", paper.NotComparable,
 			"a has several points: clients vary",
 		},
 		"one repetition": {
 			line, "ratio(throughput[a, clients=6], [a, clients=7]) >= 1",
-			claim.NotComparable, "there are no runs of a (clients=7)",
+			paper.NotComparable, "there are no runs of a (clients=7)",
 		},
 		"share": {
-			factorial, "share(throughput[a], servers) >= 90%", claim.Confirmed,
+			factorial, "share(throughput[a], servers) >= 90%", paper.Confirmed,
 			"servers explains 98.8 %, workers explains 1.2 %, interactions 0.0 %; expected of servers at least 90.0 %",
 		},
 		"smaller share": {
-			factorial, "share(throughput[a], servers) <= 90%", claim.Refuted,
+			factorial, "share(throughput[a], servers) <= 90%", paper.Refuted,
 			"servers explains 98.8 %",
 		},
 		"order": {
-			factorial, "lead(throughput[a], servers) > 0", claim.Confirmed,
+			factorial, "lead(throughput[a], servers) > 0", paper.Confirmed,
 			"expected more of servers than of workers",
 		},
 		"another order": {
-			factorial, "lead(throughput[a], workers) > 0", claim.Refuted,
+			factorial, "lead(throughput[a], workers) > 0", paper.Refuted,
 			"servers explains 98.8 %",
 		},
 		"law": {
-			lawful, "law_error(throughput) <= 2%", claim.Confirmed,
+			lawful, "law_error(throughput) <= 2%", paper.Confirmed,
 			"in 6 valid runs; expected within 2 %",
 		},
 		"law of the named": {
-			lawful, "law_error(throughput[kuechler-a]) <= 0.5%", claim.Refuted,
+			lawful, "law_error(throughput[kuechler-a]) <= 0.5%", paper.Refuted,
 			"off by at most +0.99 % (run ",
 		},
 		"law of others": {
-			line, "law_error(throughput) <= 2%", claim.NotComparable,
+			line, "law_error(throughput) <= 2%", paper.NotComparable,
 			"there is no record of kuechler",
 		},
 		"no record": {
-			line, "plateau(throughput[c], clients) >= 1", claim.NotComparable,
+			line, "plateau(throughput[c], clients) >= 1", paper.NotComparable,
 			"there is no record of c",
 		},
 		"metric not measured": {
-			line, "plateau(misses[a], clients) >= 1", claim.NotComparable,
+			line, "plateau(misses[a], clients) >= 1", paper.NotComparable,
 			"client.misses was not measured in a",
 		},
 		"all": {
-			line, "['" + knee + "<= 12', '" + plateau + ">= 2900']", claim.Confirmed,
+			line, "['" + knee + "<= 12', '" + plateau + ">= 2900']", paper.Confirmed,
 			"at most 12; 2955",
 		},
-		"one of all isn't so": {line, "['" + knee + "<= 12', '" + plateau + ">= 3900']", claim.Refuted, ""},
+		"one of all isn't so": {line, "['" + knee + "<= 12', '" + plateau + ">= 3900']", paper.Refuted, ""},
 		"one of all is open": {
 			line, "['law_error(throughput) <= 10%', '" + plateau + ">= 2900']",
-			claim.NotComparable, "",
+			paper.NotComparable, "",
 		},
 		"one open, one not so": {
 			line, "['law_error(throughput) <= 10%', '" + plateau + ">= 3900']",
-			claim.Refuted, "",
+			paper.Refuted, "",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -268,37 +268,37 @@ func TestEveryLineOfASelectionMustConverge(t *testing.T) {
 	}
 	runs = slices.Concat(runs, runs)
 	got := decide(t, rule, synthetic(t, "a", "vm", runs))
-	require.Equal(t, claim.Refuted, got.Verdict)
+	require.Equal(t, paper.Refuted, got.Verdict)
 	require.Contains(t, got.Why, "workers=64: 2000 ops/s ± 0 % to 3000 ops/s ± 0 %")
 	got = decide(t, "plateau(throughput[a, workers=8], clients) in 2900..3100", synthetic(t, "a", "vm", runs))
-	require.Equal(t, claim.Confirmed, got.Verdict)
+	require.Equal(t, paper.Confirmed, got.Verdict)
 }
 
 func TestInvalidRunsDecideNothing(t *testing.T) {
 	const rule = "plateau(throughput[a], clients) in 2900..3050"
 	for name, tc := range map[string]struct {
 		spoil func(runs []measured)
-		want  claim.Verdict
+		want  paper.Verdict
 		why   string
 	}{
-		"as they are": {func([]measured) {}, claim.Confirmed, ""},
+		"as they are": {func([]measured) {}, paper.Confirmed, ""},
 		"one repetition is bad": {func(r []measured) {
 			r[4].warnings = []string{"errors"}
 			r[4].values["throughput"] = 1
-		}, claim.Confirmed, ""},
-		"one repetition failed": {func(r []measured) { r[4].failed = true }, claim.Confirmed, ""},
+		}, paper.Confirmed, ""},
+		"one repetition failed": {func(r []measured) { r[4].failed = true }, paper.Confirmed, ""},
 		"all of a point are bad": {func(r []measured) {
 			r[4].warnings, r[5].failed, r[6].failed = []string{"generator_saturated"}, true, true
-		}, claim.NotComparable, "a has no valid run at clients=96 (generator_saturated, run_failed)"},
+		}, paper.NotComparable, "a has no valid run at clients=96 (generator_saturated, run_failed)"},
 		"an unsteady run": {
 			func(r []measured) { r[4].warnings = []string{"window_variation"} },
-			claim.Confirmed, "",
+			paper.Confirmed, "",
 		},
 		"the processors are used": {
-			func(r []measured) { r[4].idle = 0.05 }, claim.NotComparable,
+			func(r []measured) { r[4].idle = 0.05 }, paper.NotComparable,
 			"in use for up to 95 % of the time (1 of 5 runs of a above 90 %)",
 		},
-		"used where it is not": {func(r []measured) { r[0].idle = 0.05 }, claim.Confirmed, ""},
+		"used where it is not": {func(r []measured) { r[0].idle = 0.05 }, paper.Confirmed, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			runs := slices.Insert(saturating(), 6, at(2995, "clients", "96"))
@@ -314,21 +314,21 @@ func TestARatioIsDecidedIfExhaustedProcessorsOnlyMadeItHarder(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rule     string
 		of, to   bool // exhausted their processors
-		want     claim.Verdict
+		want     paper.Verdict
 		allMore  bool
 		slowerBy float64 // if not 0, compare response times: those of a are so many times those of b
 	}{
-		"nobody":                               {">= 1.5", false, false, claim.Confirmed, false, 0},
-		"higher, though less than it is":       {">= 1.5", true, false, claim.Confirmed, true, 0},
-		"higher, as the other is less":         {">= 1.5", false, true, claim.NotComparable, false, 0},
-		"not higher, though the other is less": {">= 3", false, true, claim.Refuted, true, 0},
-		"not higher, being less itself":        {">= 3", true, false, claim.NotComparable, false, 0},
-		"lower, though the other is less":      {"<= 3", false, true, claim.Confirmed, true, 0},
-		"lower, being less itself":             {"<= 3", true, false, claim.NotComparable, false, 0},
-		"both":                                 {">= 1.5", true, true, claim.NotComparable, false, 0},
-		"in a range":                           {"in 1.5..3", true, false, claim.NotComparable, false, 0},
-		"slower, being slowed itself":          {">= 1.5", true, false, claim.NotComparable, false, 2},
-		"slower, though the other is slowed":   {">= 1.5", false, true, claim.Confirmed, true, 2},
+		"nobody":                               {">= 1.5", false, false, paper.Confirmed, false, 0},
+		"higher, though less than it is":       {">= 1.5", true, false, paper.Confirmed, true, 0},
+		"higher, as the other is less":         {">= 1.5", false, true, paper.NotComparable, false, 0},
+		"not higher, though the other is less": {">= 3", false, true, paper.Refuted, true, 0},
+		"not higher, being less itself":        {">= 3", true, false, paper.NotComparable, false, 0},
+		"lower, though the other is less":      {"<= 3", false, true, paper.Confirmed, true, 0},
+		"lower, being less itself":             {"<= 3", true, false, paper.NotComparable, false, 0},
+		"both":                                 {">= 1.5", true, true, paper.NotComparable, false, 0},
+		"in a range":                           {"in 1.5..3", true, false, paper.NotComparable, false, 0},
+		"slower, being slowed itself":          {">= 1.5", true, false, paper.NotComparable, false, 2},
+		"slower, though the other is slowed":   {">= 1.5", false, true, paper.Confirmed, true, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			point := func(x, r float64, exhausted bool) []measured {
@@ -363,17 +363,17 @@ func TestExhaustedProcessorsDoNotDecideAnImpreciseRatio(t *testing.T) {
 	}
 	got := decide(t, "ratio(throughput[a], [b]) <= 0.95", synthetic(t, "a", "vm", imprecise),
 		synthetic(t, "b", "vm", precise))
-	require.Equal(t, claim.NotComparable, got.Verdict, "the interval reaches into the range: %s", got.Why)
+	require.Equal(t, paper.NotComparable, got.Verdict, "the interval reaches into the range: %s", got.Why)
 }
 
 func TestOnlyTheMachineThatEmulatesOthersMustNotBeBusy(t *testing.T) {
 	for name, tc := range map[string]struct {
 		idle map[string]float64 // by source
-		want claim.Verdict
+		want paper.Verdict
 	}{
-		"one is busy":          {map[string]float64{"host:server-0": 0.01, "host": 0.4}, claim.Confirmed},
-		"the real one is busy": {map[string]float64{"host:server-0": 0.4, "host": 0.05}, claim.NotComparable},
-		"on its own it counts": {map[string]float64{"host:server-0": 0.05}, claim.NotComparable},
+		"one is busy":          {map[string]float64{"host:server-0": 0.01, "host": 0.4}, paper.Confirmed},
+		"the real one is busy": {map[string]float64{"host:server-0": 0.4, "host": 0.05}, paper.NotComparable},
+		"on its own it counts": {map[string]float64{"host:server-0": 0.05}, paper.NotComparable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			runs := []measured{
@@ -393,15 +393,15 @@ func TestOnlyTheMachineThatEmulatesOthersMustNotBeBusy(t *testing.T) {
 }
 
 func TestRecordsOfTheTestbedLocalDecideNothingAboutTheReportsMachines(t *testing.T) {
-	claims, err := claim.Parse("kuechler", "c.yaml", []byte(written("knee(throughput[a], clients) >= 1")))
+	claims, err := paper.Parse("kuechler", "c.yaml", []byte(written("knee(throughput[a], clients) >= 1")))
 	require.NoError(t, err)
-	for testbed, want := range map[string]claim.Verdict{
-		"local": claim.NotComparable, "vm": claim.Confirmed,
-		"ssh": claim.Confirmed,
+	for testbed, want := range map[string]paper.Verdict{
+		"local": paper.NotComparable, "vm": paper.Confirmed,
+		"ssh": paper.Confirmed,
 	} {
-		evidence, err := claim.NewEvidence(t.Context(), []*record.Record{synthetic(t, "a", testbed, saturating())})
+		evidence, err := paper.NewEvidence(t.Context(), []*record.Record{synthetic(t, "a", testbed, saturating())})
 		require.NoError(t, err)
-		require.Equal(t, want, claim.Decide(claims, evidence)[0].Verdict, testbed)
+		require.Equal(t, want, claims.Decide(evidence)[0].Verdict, testbed)
 	}
 }
 
@@ -425,14 +425,14 @@ func about(x float64, levels ...string) []measured {
 }
 
 // verdictOf decides a claim with these keys. The delay in the report is half a millisecond.
-func verdictOf(t *testing.T, keys string, records ...*record.Record) claim.Finding {
+func verdictOf(t *testing.T, keys string, records ...*record.Record) paper.Finding {
 	t.Helper()
-	claims, err := claim.Parse("kuechler", "c.yaml",
+	claims, err := paper.Parse("kuechler", "c.yaml",
 		[]byte("travel: 0.5ms\nfindings:\n  - {section: a, text: b, "+keys+"}\n"))
 	require.NoError(t, err)
-	evidence, err := claim.NewEvidence(t.Context(), records)
+	evidence, err := paper.NewEvidence(t.Context(), records)
 	require.NoError(t, err)
-	return claim.Decide(claims, evidence)[0]
+	return claims.Decide(evidence)[0]
 }
 
 func TestAFindingIsDecidedWithEachDelay(t *testing.T) {
@@ -442,13 +442,13 @@ func TestAFindingIsDecidedWithEachDelay(t *testing.T) {
 			slices.Concat(about(1000, "workers", "8"), about(1000*ratio, "workers", "64")))
 	}
 	got := verdictOf(t, rule, with(0.4e-3, 1.8))
-	require.Equal(t, claim.NotComparable, got.Verdict)
+	require.Equal(t, paper.NotComparable, got.Verdict)
 	require.Contains(t, got.Why, "made with a delay of 0.4 ms, not with 0.5 ms as all of the report's suites")
 	got = verdictOf(t, rule, with(0.4e-3, 1.8), with(0.5e-3, 1.7), with(0.75e-3, 1.6))
-	require.Equal(t, claim.Confirmed, got.Verdict, got.Why)
+	require.Equal(t, paper.Confirmed, got.Verdict, got.Why)
 	require.Len(t, got.Over, 3)
 	got = verdictOf(t, rule, with(0.4e-3, 1.2), with(0.5e-3, 1.7), with(0.75e-3, 2))
-	require.Equal(t, claim.DependsOnDelay, got.Verdict)
+	require.Equal(t, paper.DependsOnDelay, got.Verdict)
 	require.Contains(t, got.Why, "it holds with a delay of 0.5 ms, 0.75 ms, not of 0.4 ms; with 0.5 ms: ")
 }
 
@@ -457,34 +457,34 @@ func TestFindingsByConstructionOrWithAnotherCauseAreNotConfirmed(t *testing.T) {
 	line := slices.Concat(about(3000, "clients", "6", "workers", "8", "middlewares", "1"),
 		about(3010, "clients", "12", "workers", "8", "middlewares", "1"))
 	free, full := delayed(t, "a", 0.5e-3, 0.1, line), delayed(t, "a", 0.5e-3, 0.97, line)
-	require.Equal(t, claim.Confirmed, verdictOf(t, rule, free).Verdict)
+	require.Equal(t, paper.Confirmed, verdictOf(t, rule, free).Verdict)
 	got := verdictOf(t, "construction: the upload is so, "+rule, free)
-	require.Equal(t, claim.ByConstruction, got.Verdict)
+	require.Equal(t, paper.ByConstruction, got.Verdict)
 	require.Contains(t, got.Why, "follows from the testbed: the upload is so")
 	got = verdictOf(t, "construction: the upload is so, "+strings.Replace(rule, "3100", "2950", 1), free)
-	require.Equal(t, claim.Refuted, got.Verdict, "a configured result can be missed, too")
+	require.Equal(t, paper.Refuted, got.Verdict, "a configured result can be missed, too")
 
 	const cause = "cause: 'bottleneck([a, highest]) is workers', "
 	got = verdictOf(t, cause+rule, free)
-	require.Equal(t, claim.Confirmed, got.Verdict, got.Why)
+	require.Equal(t, paper.Confirmed, got.Verdict, got.Why)
 	got = verdictOf(t, cause+rule, full)
-	require.Equal(t, claim.OtherCause, got.Verdict, got.Why)
+	require.Equal(t, paper.OtherCause, got.Verdict, got.Why)
 	require.Contains(t, got.Why, "limited by the upload of the load machines")
 }
 
 func TestPointsLimitedByTheLoadsUploadAreNotCompared(t *testing.T) {
 	const rule = "holds: 'ratio(throughput[a, workers=64], [a, workers=8]) in 0.9..1.1'"
 	alike := slices.Concat(about(1000, "workers", "8"), about(1001, "workers", "64"))
-	require.Equal(t, claim.Confirmed, verdictOf(t, rule, delayed(t, "a", 0.5e-3, 0.2, alike)).Verdict)
+	require.Equal(t, paper.Confirmed, verdictOf(t, rule, delayed(t, "a", 0.5e-3, 0.2, alike)).Verdict)
 	got := verdictOf(t, rule, delayed(t, "a", 0.5e-3, 0.98, alike))
-	require.Equal(t, claim.NotComparable, got.Verdict)
+	require.Equal(t, paper.NotComparable, got.Verdict)
 	require.Contains(t, got.Why, "both are limited by the upload of the load machines")
-	require.Equal(t, claim.ByConstruction,
+	require.Equal(t, paper.ByConstruction,
 		verdictOf(t, "construction: that is what it is about, "+rule, delayed(t, "a", 0.5e-3, 0.98, alike)).Verdict)
 }
 
 func TestTwoRecordsOfOneExperimentAreRefused(t *testing.T) {
-	_, err := claim.NewEvidence(t.Context(),
+	_, err := paper.NewEvidence(t.Context(),
 		[]*record.Record{synthetic(t, "a", "vm", saturating()), synthetic(t, "a", "vm", saturating())})
 	require.ErrorContains(t, err, "are both records of a; expected only one of them")
 }
@@ -512,10 +512,10 @@ func TestAModelIsJudgedNearAndAwayFromSaturation(t *testing.T) {
 	}
 	const rule = "model_error(mean[a], M/M/m, 0.5..1.5) <= %s"
 	got := decide(t, fmt.Sprintf(rule, "0.2"), synthetic(t, "a", "vm", runs))
-	require.Equal(t, claim.Confirmed, got.Verdict, got.Why)
+	require.Equal(t, paper.Confirmed, got.Verdict, got.Why)
 	require.Contains(t, got.Why, "at 1 points with 0.5 to 1.5 clients per worker")
 	got = decide(t, fmt.Sprintf(rule, "0.0001"), synthetic(t, "a", "vm", runs))
-	require.Equal(t, claim.Refuted, got.Verdict, got.Why)
+	require.Equal(t, paper.Refuted, got.Verdict, got.Why)
 	got = decide(t, "model_error(mean[a], M/M/m, 0.01..1e9) <= 0.1", synthetic(t, "a", "vm", runs))
-	require.Equal(t, claim.NotComparable, got.Verdict, got.Why)
+	require.Equal(t, paper.NotComparable, got.Verdict, got.Why)
 }

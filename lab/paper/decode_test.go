@@ -1,11 +1,13 @@
-package claim_test
+package paper_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"mcmw/lab/claim"
+	"mcmw/lab/paper"
 )
 
 // written returns findings with one whose conditions are given.
@@ -40,8 +42,12 @@ func TestProblemsOfAFindingAreReported(t *testing.T) {
 		written("model_error(mean[a], M/G/1, 1..2) < 1"):                "character 22: expected one of M/M/1, ",
 		written("['law_error(throughput) < 1', 'law_error(speed)< 1']"): `line 4: "law_error(speed)< 1", character 11: expected a metric`,
 	} {
-		_, err := claim.Parse("kuechler", "c.yaml", []byte(text))
+		file := filepath.Join(t.TempDir(), "c.yaml")
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+		_, err := paper.Load("kuechler", file)
 		require.ErrorContains(t, err, want, text)
 		require.ErrorContains(t, err, "c.yaml: ", text)
 	}
+	_, err := paper.Load("kuechler", "../experiments/reports/kuechler.yaml")
+	require.NoError(t, err, "a copy of the report's own file")
 }

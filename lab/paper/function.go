@@ -1,4 +1,4 @@
-package claim
+package paper
 
 import (
 	"fmt"
@@ -107,8 +107,8 @@ func (e *view) plateau(c condition.Condition) (Verdict, string) {
 		if most.Mean-least.Mean > close*math.Abs(least.Mean) {
 			verdict = condition.All(verdict, apart(least, most))
 		}
-		texts = append(texts, fmt.Sprintf("%s%s to %s at %s %s", prefix(l), shown(metric, least),
-			shown(metric, most), over, strings.Join(levels, ", ")))
+		texts = append(texts, fmt.Sprintf("%s%s to %s at %s %s", prefix(l), meanOf(metric, least),
+			meanOf(metric, most), over, strings.Join(levels, ", ")))
 	}
 	text := fmt.Sprintf("%s; expected %s, within %.3g %%", brief(texts), c.Expected(show(metric)), 100*close)
 	return judged(verdict, text, e.exhausted(c.Term.Runs[0], used))
@@ -196,7 +196,7 @@ func (e *view) kneeOf(l frame.Line, c condition.Condition) (at sample.Interval, 
 		*end = number
 	}
 	text = fmt.Sprintf("saturated from %s %s, %s of %s at most", over, l.Points[saturated].Levels[over],
-		shown(metric, means[saturated]), shown(metric, means[highest]))
+		meanOf(metric, means[saturated]), meanOf(metric, means[highest]))
 	if before > 0 {
 		text += fmt.Sprintf(", surely not at %s", l.Points[before-1].Levels[over])
 	}
@@ -277,10 +277,10 @@ func (e *view) lawError(c condition.Condition) (Verdict, string) {
 	names := e.claim.Needs()
 	if len(names) == 0 {
 		names = slices.DeleteFunc(slices.Sorted(maps.Keys(e.sets)),
-			func(name string) bool { return !strings.HasPrefix(name, e.claim.Report+"-") })
+			func(name string) bool { return !strings.HasPrefix(name, e.report+"-") })
 	}
 	if len(names) == 0 {
-		return NotComparable, "there is no record of " + e.claim.Report
+		return NotComparable, "there is no record of " + e.report
 	}
 	runs, worst, where := 0, 0.0, ""
 	for _, name := range names {
