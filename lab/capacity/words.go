@@ -11,18 +11,6 @@ import (
 	"mcmw/lab/table"
 )
 
-// Explanation explains how the highest load is found.
-func (c *Capacity) Explanation() string {
-	return fmt.Sprintf("The highest load is the highest level of %s for which it and all lower levels hold. A level "+
-		"holds if no request failed and the %.0f %% confidence bounds of the "+
-		"mean over the repetitions fulfil %s. It is broken if requests failed, or if no value between the bounds "+
-		"fulfils it. Otherwise, and with fewer than two runs, it is unknown.",
-		c.Rule.Over, 100*c.Rule.Confidence, c.Rule)
-}
-
-// Name identifies a line: "server=redis"; "" if it is the only one.
-func (c *Capacity) Name(l Line) string { return record.Label(l.Factors, c.By) }
-
 // Top returns the highest level for which it and all lower levels hold; false if the lowest doesn't hold.
 func (l Line) Top() (Level, bool) {
 	if l.Highest < 0 {
@@ -42,7 +30,7 @@ func (l Line) Above() (Level, bool) {
 // Words describes in one sentence the highest load of a line, and the reason why the next level doesn't hold.
 func (c *Capacity) Words(l Line) string {
 	text := ""
-	if name := c.Name(l); name != "" {
+	if name := record.Label(l.Factors, c.By); name != "" {
 		text = name + ": "
 	}
 	top, holds := l.Top()
@@ -96,7 +84,11 @@ func (c *Capacity) Tables(all bool) []table.Table {
 		Caption: fmt.Sprintf("Highest load within %s, over %s", c.Rule, c.Rule.Over),
 		Columns: append(append([]string{}, c.By...), c.Rule.Over, "throughput", c.Rule.Condition.Term.Metric.Name,
 			"above it"),
-		Notes: []string{c.Explanation()},
+		Notes: []string{fmt.Sprintf("The highest load is the highest level of %s for which it and all lower levels "+
+			"hold. A level holds if no request failed and the %.0f %% confidence bounds of the mean over the "+
+			"repetitions fulfil %s. It is broken if requests failed, or if no value between the bounds fulfils it. "+
+			"Otherwise, and with fewer than two runs, it is unknown.",
+			c.Rule.Over, 100*c.Rule.Confidence, c.Rule)},
 	}
 	for i := range c.By {
 		highest.Left = append(highest.Left, i)

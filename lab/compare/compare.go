@@ -102,11 +102,6 @@ func (s Sample) mean() sample.Number {
 	return sample.Number(s.Mean)
 }
 
-// Significant reports whether the interval of the change is known and doesn't contain 0.
-func (m Metric) Significant() bool {
-	return m.ChangeInterval.Known() && !m.ChangeInterval.Contains(0)
-}
-
 // New compares the runs of two records. Points match if they have the same levels of every factor that both records
 // have and that varies in at least one of them.
 func New(a, b []record.Run, o Options) *Comparison {

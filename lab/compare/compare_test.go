@@ -65,11 +65,11 @@ func TestPointsAreMatchedByTheirFactors(t *testing.T) {
 	slower, same := c.Points[0].Metrics[0], c.Points[1].Metrics[0]
 	require.Equal(t, "throughput", slower.Name)
 	require.InDelta(t, -0.0987, float64(slower.Change), 1e-4)
-	require.True(t, slower.Significant())
+	require.False(t, slower.ChangeInterval.Contains(0))
 	require.Less(t, float64(slower.WelchP), 0.001)
 	require.InDelta(t, 0.1, float64(slower.RankP), 1e-12)
 	require.Less(t, float64(slower.Effect), -10.0)
-	require.False(t, same.Significant())
+	require.True(t, same.ChangeInterval.Contains(0))
 }
 
 func TestAFactorThatOnlyOneRecordHasIsIgnored(t *testing.T) {

@@ -36,21 +36,17 @@ func Ratios(comparisons []*Comparison, names []string) []table.Block {
 			}
 			row := []string{names[i+1], name(p.Label)}
 			for _, metric := range metrics {
-				m, _ := c.Points[at].metric(metric)
-				row = append(row, ratioText(m))
+				text := "-"
+				if m, _ := c.Points[at].metric(metric); m.Ratio != nil {
+					text = m.Ratio.RatioText()
+				}
+				row = append(row, text)
 			}
 			ratios.Rows = append(ratios.Rows, row)
 			add(names[i+1], c.Points[at], func(m Metric) Sample { return m.B })
 		}
 	}
 	return []table.Block{ratios, medians}
-}
-
-func ratioText(m Metric) string {
-	if m.Ratio == nil {
-		return "-"
-	}
-	return m.Ratio.RatioText()
 }
 
 // median returns the median of values of a metric as text.
@@ -108,10 +104,4 @@ func (c *Comparison) geometricMeans() (means []GeometricMean) {
 		means = append(means, g)
 	}
 	return means
-}
-
-// text returns "geometric mean of 12 points: -5.2 % [-6.0, -4.4]".
-func (g GeometricMean) text() string {
-	m := Metric{Change: g.Change, ChangeInterval: g.ChangeInterval}
-	return fmt.Sprintf("geometric mean of %d points: %s", g.Points, change(m))
 }

@@ -44,7 +44,8 @@ func (c *Comparison) Blocks(nameA, nameB string) (blocks []table.Block) {
 		}
 		for _, g := range c.Means {
 			if g.Metric == metric {
-				t.Notes = append(t.Notes, g.text())
+				t.Notes = append(t.Notes, fmt.Sprintf("geometric mean of %d points: %s", g.Points,
+					change(Metric{Change: g.Change, ChangeInterval: g.ChangeInterval})))
 			}
 		}
 		blocks = append(blocks, t)
@@ -125,7 +126,7 @@ func change(m Metric) string {
 		return text + " [unbounded]"
 	}
 	text += fmt.Sprintf(" [%+.1f, %+.1f]", 100*m.ChangeInterval.Low, 100*m.ChangeInterval.High)
-	if !m.Significant() {
+	if m.ChangeInterval.Contains(0) {
 		text += " ~"
 	}
 	return text

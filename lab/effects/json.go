@@ -46,9 +46,13 @@ func analysisObject(a *factorial.Analysis) map[string]any {
 		}
 		terms = append(terms, t)
 	}
+	cells := make([]map[string]any, len(a.Cells))
+	for i, cell := range a.Cells {
+		cells[i] = map[string]any{"levels": cell.Levels, "y": cell.Y, "mean": a.CellMeans[i]}
+	}
 	object := allocationObject(a.Allocation)
 	maps.Copy(object, map[string]any{
-		"model": a.Model, "terms": terms, "cells": cellObjects(a.Cells, a.CellMeans),
+		"model": a.Model, "terms": terms, "cells": cells,
 		"variation_error": sample.Number(a.VariationError), "t": sample.Number(a.T), "s_q": sample.Number(a.SQ),
 		"half_width": sample.Number(a.HalfWidth), "cell_mean_half_width": sample.Number(a.CellHalfWidth),
 		"defining_relation": a.Relation(), "resolution": a.Resolution,
@@ -92,12 +96,4 @@ func allocationObject(a factorial.Allocation) map[string]any {
 		"confidence": a.Confidence, "repetitions": a.R, "SSY": a.SSY, "SS0": a.SS0, "SST": a.SST, "SSE": a.SSE,
 		"error_dof": a.DOF, "s_e": sample.Number(a.SE), "residuals": residuals,
 	}
-}
-
-func cellObjects(cells []factorial.Cell, means []float64) []map[string]any {
-	objects := make([]map[string]any, len(cells))
-	for i, cell := range cells {
-		objects[i] = map[string]any{"levels": cell.Levels, "y": cell.Y, "mean": means[i]}
-	}
-	return objects
 }

@@ -255,8 +255,8 @@ func (d *decoder) testbed(n *yaml.Node, key string, e *Experiment) {
 		e.Testbed = d.word(n, key, testbeds)
 		return
 	}
-	keys := d.remoteFields(e)
-	maps.Copy(keys, fields{
+	k := &e.Kubernetes
+	seen := d.mapping(n, key, fields{
 		"kind": func(key string, n *yaml.Node) { e.Testbed = d.word(n, key, testbeds) },
 		"cpus": func(key string, n *yaml.Node) {
 			e.CPUs = map[string][]int{}
@@ -275,8 +275,21 @@ func (d *decoder) testbed(n *yaml.Node, key string, e *Experiment) {
 			e.Delay = d.duration(n, key, "a duration such as 0.5ms, at most "+maxDelay.String(), 0, maxDelay)
 		},
 		"dilation": func(key string, n *yaml.Node) { e.Dilation = d.dilation(n, key) },
+		"inventory": func(key string, n *yaml.Node) {
+			e.Inventory = d.text(n, key, "the path of an inventory of hosts")
+		},
+		"chart": func(key string, n *yaml.Node) { k.Chart = d.text(n, key, "the path of the chart") },
+		"values": func(key string, n *yaml.Node) {
+			for _, element := range d.list(n, key, "paths of files with values of the chart") {
+				k.Values = append(k.Values, d.text(element, key, "the path of a file"))
+			}
+		},
+		"context": func(key string, n *yaml.Node) { k.Context = d.text(n, key, "a context of kubectl") },
+		"namespace": func(key string, n *yaml.Node) {
+			k.Namespace = d.scalar(n, key, "lower-case letters, digits and -, at most 63", namespaceForm.MatchString)
+		},
 	})
-	d.checkKind(n, key, d.mapping(n, key, keys), e.Testbed)
+	d.checkKind(n, key, seen, e.Testbed)
 }
 
 // values reads settings and their values; at gets the node of each.

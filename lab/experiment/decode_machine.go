@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -93,12 +94,17 @@ func (d *decoder) bandwidth(n *yaml.Node, key string) float64 {
 		maxBandwidth)
 }
 
-// quantity returns a number with its unit, in base units. The value after a problem is not used.
+// quantity returns a number with one of the units, in the base unit. The value after a problem is not used.
 func (d *decoder) quantity(n *yaml.Node, key, accepts string, units []unit, low, high float64) (v float64) {
 	d.scalar(n, key, accepts, func(text string) bool {
-		var ok bool
-		v, ok = parseQuantity(text, units)
-		return ok && v >= low && v <= high
+		for _, u := range units {
+			if digits, ok := strings.CutSuffix(text, u.name); ok {
+				number, err := strconv.ParseFloat(digits, 64)
+				v = number * u.size
+				return err == nil && v >= low && v <= high
+			}
+		}
+		return false
 	})
 	return v
 }
@@ -140,26 +146,6 @@ var kindOfKey = map[string]string{
 	"inventory": SSHTestbed,
 	"chart":     KubernetesTestbed, "values": KubernetesTestbed, "context": KubernetesTestbed,
 	"namespace": KubernetesTestbed,
-}
-
-// remoteFields are the keys of the testbeds on other machines.
-func (d *decoder) remoteFields(e *Experiment) fields {
-	k := &e.Kubernetes
-	return fields{
-		"inventory": func(key string, n *yaml.Node) {
-			e.Inventory = d.text(n, key, "the path of an inventory of hosts")
-		},
-		"chart": func(key string, n *yaml.Node) { k.Chart = d.text(n, key, "the path of the chart") },
-		"values": func(key string, n *yaml.Node) {
-			for _, element := range d.list(n, key, "paths of files with values of the chart") {
-				k.Values = append(k.Values, d.text(element, key, "the path of a file"))
-			}
-		},
-		"context": func(key string, n *yaml.Node) { k.Context = d.text(n, key, "a context of kubectl") },
-		"namespace": func(key string, n *yaml.Node) {
-			k.Namespace = d.scalar(n, key, "lower-case letters, digits and -, at most 63", namespaceForm.MatchString)
-		},
-	}
 }
 
 // checkKind refuses keys of a testbed that belong to another kind.

@@ -3,7 +3,6 @@ package experiment
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -51,14 +50,10 @@ func mapping(text []byte) (root *yaml.Node, own int, include string, err error) 
 		}
 	}
 	for i, part := range parts {
-		before := 0
-		if i > 0 {
-			before = own
+		if i > 0 { // its lines are counted after those before it
+			part = slices.Concat(bytes.Repeat([]byte("\n"), own), part)
 		}
 		n, err := userinput.Mapping(part, "name: value")
-		if problem, ok := errors.AsType[*userinput.Problem](err); ok && problem.Line > 0 {
-			problem.Line += before
-		}
 		switch {
 		case err != nil:
 			return nil, own, include, err
@@ -70,7 +65,6 @@ func mapping(text []byte) (root *yaml.Node, own int, include string, err error) 
 				Text: "an included file includes another; accepted: one that includes none",
 			}
 		}
-		move(n, before, map[*yaml.Node]bool{})
 		if root != nil {
 			n = overlay(root, n)
 		}
@@ -81,18 +75,6 @@ func mapping(text []byte) (root *yaml.Node, own int, include string, err error) 
 		without(root, "include")
 	}
 	return root, own, include, nil
-}
-
-// move adds to the lines of a node and of all below it, each once.
-func move(n *yaml.Node, lines int, moved map[*yaml.Node]bool) {
-	if n == nil || moved[n] {
-		return
-	}
-	moved[n] = true
-	n.Line += lines
-	for _, c := range append(n.Content, n.Alias) {
-		move(c, lines, moved)
-	}
 }
 
 // overlay returns base with the keys of top added. If both have a key, mappings are merged and other values replaced.

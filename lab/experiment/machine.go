@@ -107,14 +107,3 @@ type unit struct {
 	name string
 	size float64 // in the base unit
 }
-
-// parseQuantity returns a number with one of the units, in the base unit; false if the text is something else.
-func parseQuantity(text string, units []unit) (float64, bool) {
-	for _, u := range units {
-		if digits, ok := strings.CutSuffix(text, u.name); ok {
-			v, err := strconv.ParseFloat(digits, 64)
-			return v * u.size, err == nil
-		}
-	}
-	return 0, false
-}

@@ -27,15 +27,6 @@ func Of(m record.Manifest) (*Experiment, bool) {
 	return e, err == nil
 }
 
-// QualityOf returns the quality of service defined by the experiment of a record, and whether it defines one.
-func QualityOf(m record.Manifest) (capacity.Rule, bool) {
-	e, ok := Of(m)
-	if !ok || e.Quality == nil {
-		return capacity.Rule{}, false
-	}
-	return e.Quality.Rule, true
-}
-
 // quality reads a quality of service: its condition alone, or with other keys. Earlier files have metric and below
 // instead of a condition.
 func (d *decoder) quality(n *yaml.Node, key string) *Quality {

@@ -55,7 +55,7 @@ func (d *Data) components(p frame.Point) []Component {
 		return x / limit, ok && okX
 	})
 	for _, way := range directions {
-		add(way.component(), func(r record.Run) (float64, bool) { return d.full(r, way) })
+		add(way.name+" of the "+way.role+" machines", func(r record.Run) (float64, bool) { return d.full(r, way) })
 	}
 	for _, source := range d.hostsOf(p) {
 		add(processorOf(source), func(r record.Run) (float64, bool) {
@@ -157,21 +157,15 @@ func (d *Data) processors(r record.Run, role, setting string, number int, n floa
 		n = min(n, float64(len(cpus)))
 	}
 	n *= max(d.Manifest.Dilation, 1)
-	if machine := d.machine(role, number); machine.CPUs > 0 {
+	machines := slices.DeleteFunc(slices.Clone(d.Manifest.Machines),
+		func(m record.Machine) bool { return !strings.HasPrefix(m.Name, role+"-") })
+	if len(machines) == 0 || number < 0 {
+		return n
+	}
+	if machine := machines[number%len(machines)]; machine.CPUs > 0 { // the machines of a role take turns
 		n = min(n, machine.CPUs)
 	}
 	return n
-}
-
-// machine returns the emulated machine of a program of a role with a number, from 0: the machines of the role take
-// turns. It has no name, and no limits, if there is none.
-func (d *Data) machine(role string, number int) record.Machine {
-	of := slices.DeleteFunc(slices.Clone(d.Manifest.Machines),
-		func(m record.Machine) bool { return !strings.HasPrefix(m.Name, role+"-") })
-	if len(of) == 0 || number < 0 {
-		return record.Machine{}
-	}
-	return of[number%len(of)]
 }
 
 // serverNumber returns the number, from 0, of a server with a source such as server:s1; -1 if it has another name.

@@ -98,19 +98,25 @@ var figures = []kind[[]plot.Chart]{
 	},
 	{
 		"trace", "Throughput over time", "Throughput in each window of every repetition, at the point of saturation.",
-		(*artist).traceThroughput,
+		func(a *artist) []plot.Chart { return a.trace("throughput", "throughput", plot.OpsPerSecond) },
 	},
 	{
 		"trace-response-time", "Response time over time",
 		"Mean response time in each window of every repetition, at the point of saturation.",
-		(*artist).traceResponseTime,
+		func(a *artist) []plot.Chart { return a.trace("response_time_mean", "response time", plot.Seconds) },
 	},
 	{
 		"relative", "Relative to the least load",
 		"Response time divided by that at the least level of the x axis, for each line.", (*artist).relative,
 	},
-	{"model-throughput", "Throughput, measured and modelled", modelCaption, (*artist).modelThroughput},
-	{"model-response-time", "Response time, measured and modelled", modelCaption, (*artist).modelResponseTime},
+	{
+		"model-throughput", "Throughput, measured and modelled", modelCaption,
+		func(a *artist) []plot.Chart { return a.modelled("throughput") },
+	},
+	{
+		"model-response-time", "Response time, measured and modelled", modelCaption,
+		func(a *artist) []plot.Chart { return a.modelled("response-time") },
+	},
 	{
 		"scalability", "Scalability",
 		"Highest throughput of each line divided by that of the first. Dashed: proportional growth.",

@@ -207,17 +207,10 @@ func (a *artist) sameLoad(panel Panel, l Line) []frame.Point {
 	return l.saturated()
 }
 
-func (a *artist) traceThroughput() []plot.Chart {
-	return a.trace("throughput", plot.Axis{Label: "throughput", Unit: plot.OpsPerSecond, FromZero: true})
-}
-
-func (a *artist) traceResponseTime() []plot.Chart {
-	return a.trace("response_time_mean", plot.Axis{Label: "response time", Unit: plot.Seconds, FromZero: true})
-}
-
 // trace draws a metric over the time of every repetition: of the clients, or of the middlewares if the clients did not
 // measure it.
-func (a *artist) trace(metric string, y plot.Axis) []plot.Chart {
+func (a *artist) trace(metric, label string, unit plot.Unit) []plot.Chart {
+	y := plot.Axis{Label: label, Unit: unit, FromZero: true}
 	return a.atSaturation(plot.Axis{Label: "time", Unit: plot.Seconds}, y, func(p frame.Point) (marks []plot.Mark) {
 		for i, r := range p.Runs {
 			windows, err := a.d.store.Windows(r.ID)

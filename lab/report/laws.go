@@ -121,9 +121,6 @@ var directions = []direction{
 	{"load", "download"},
 }
 
-// component returns the name of the component.
-func (d direction) component() string { return d.name + " of the " + d.role + " machines" }
-
 // full returns the utilization of a direction at the machine with the highest one. It is unknown if the machines have
 // no limits. Samples include a header for each packet that the kernel handles, limits do not: they differ by one or two
 // percent.

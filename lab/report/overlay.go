@@ -18,9 +18,6 @@ var overlaid = []string{"M/M/m closed", "network", "network, clients", "own"}
 // leastLoads is the least number of loads for a curve.
 const leastLoads = 3
 
-func (a *artist) modelThroughput() []plot.Chart   { return a.modelled("throughput") }
-func (a *artist) modelResponseTime() []plot.Chart { return a.modelled("response-time") }
-
 // modelled returns the panels of a figure of the models. It returns nil if the record cannot be modelled or has too few
 // loads for a curve. The models do not predict the requests of one command.
 func (a *artist) modelled(name string) []plot.Chart {

@@ -24,12 +24,6 @@ func (a *artist) quality() capacity.Rule {
 	return rule
 }
 
-// limit returns the limit of the quality of service; false if there is none.
-func (a *artist) limit() (float64, bool) {
-	v, _ := a.quality().Condition.Bound()
-	return v, !math.IsInf(v, 0)
-}
-
 // serviceMetric returns the estimate of the metric of the quality of service.
 func (a *artist) serviceMetric(p frame.Point) sample.Estimate {
 	of := a.quality().Condition.Term.Metric
@@ -63,8 +57,10 @@ const (
 
 // service draws the metric of the quality of service with its limit, and a ring at the highest load within the limit.
 func (a *artist) service() []plot.Chart {
-	metric := a.quality().Condition.Term.Metric.Name
-	limit, limited := a.limit()
+	quality := a.quality().Condition
+	metric := quality.Term.Metric.Name
+	limit, _ := quality.Bound()
+	limited := !math.IsInf(limit, 0)
 	y := plot.Axis{Label: metricName(metric), Unit: metricUnit(metric), FromZero: true}
 	for _, p := range a.d.Points {
 		y.Log = y.Log || limited && a.serviceMetric(p).Mean >= farBeyond*limit

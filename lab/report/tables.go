@@ -323,12 +323,12 @@ func (a *artist) warnings() table.Table {
 			r.Error + " (not used)",
 		})
 	}
-	for _, p := range a.d.arranged(a.v) {
-		for _, r := range p.Runs {
+	a.each(func(_ Panel, l Line) {
+		for _, r := range (frame.Frame{Points: l.Points}).Runs() {
 			for _, w := range r.Warnings {
-				t.Rows = append(t.Rows, []string{fmt.Sprint(r.ID), levelNames(varied, p.Levels), w.Code, w.Message})
+				t.Rows = append(t.Rows, []string{fmt.Sprint(r.ID), levelNames(varied, r.Factors), w.Code, w.Message})
 			}
 		}
-	}
+	})
 	return t
 }

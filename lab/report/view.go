@@ -183,14 +183,6 @@ func (d *Data) Panels(v View) []Panel {
 	return panels
 }
 
-// arranged returns the points sorted by panel, series and x.
-func (d *Data) arranged(v View) []frame.Point {
-	order := append(slices.Clone(v.Panels), v.Series, v.X)
-	return slices.SortedStableFunc(slices.Values(d.Points), func(a, b frame.Point) int {
-		return frame.Compare(a.Levels, b.Levels, order)
-	})
-}
-
 // numeric reports whether all levels of the x axis are numbers.
 func (d *Data) numeric(v View) bool {
 	return !slices.ContainsFunc(d.Levels(v.X), func(l string) bool { _, ok := record.Level(l).Number(); return !ok })

@@ -17,10 +17,11 @@ import (
 )
 
 type capacityFlags struct {
-	rule   ruleFlags
-	by     []string
-	where  map[string]string
-	search searchFlags
+	slo, over  string
+	confidence float64 // one-sided
+	by         []string
+	where      map[string]string
+	search     searchFlags
 }
 
 func newCapacityCommand() *cobra.Command {
@@ -56,8 +57,12 @@ runs at the last two rates are repeated until their confidence bounds decide. Fl
 			return oneRecord(cmd, args)
 		},
 	}
+	standard := capacity.DefaultRule()
 	flags := cmd.Flags()
-	f.rule.add(cmd)
+	flags.StringVar(&f.slo, "slo", standard.Condition.Text, "condition that must hold (docs/record.md#conditions)")
+	flags.StringVar(&f.over, "over", standard.Over, "factor that is raised")
+	flags.Float64Var(&f.confidence, "confidence", standard.Confidence,
+		"one-sided confidence of the bounds, more than 0.5")
 	f.search.add(flags)
 	flags.StringSliceVar(&f.by, "by", nil,
 		"factors whose levels are judged separately (default: all other factors that vary)")
@@ -89,7 +94,7 @@ func (f *capacityFlags) searchRate(cmd *cobra.Command, args []string) (*capacity
 			return nil, usageError{fmt.Errorf("--%s: a search has no factors; expected it only with a record", name)}
 		}
 	}
-	rule, err := f.rule.rule(cmd, record.Manifest{})
+	rule, err := f.rule(cmd, record.Manifest{})
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -102,7 +107,7 @@ func (f *capacityFlags) find(cmd *cobra.Command, args []string) (*capacity.Capac
 	if err != nil {
 		return nil, err
 	}
-	rule, err := f.rule.rule(cmd, manifest)
+	rule, err := f.rule(cmd, manifest)
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -128,29 +133,13 @@ func readRecord(ctx context.Context, dir string) ([]record.Run, record.Manifest,
 	return runs, r.Manifest(), err
 }
 
-// ruleFlags are the flags that define the quality of service.
-type ruleFlags struct {
-	slo, over  string
-	confidence float64
-}
-
-func (f *ruleFlags) add(cmd *cobra.Command) {
-	standard := capacity.DefaultRule()
-	flags := cmd.Flags()
-	flags.StringVar(&f.slo, "slo", standard.Condition.Text, "condition that must hold (docs/record.md#conditions)")
-	flags.StringVar(&f.over, "over", standard.Over, "factor that is raised")
-	flags.Float64Var(&f.confidence, "confidence", standard.Confidence,
-		"one-sided confidence of the bounds, more than 0.5")
-}
-
 // rule returns the rule of the record's experiment, or the default rule, with the changes by the flags.
-func (f *ruleFlags) rule(cmd *cobra.Command, m record.Manifest) (capacity.Rule, error) {
-	r, ok := experiment.QualityOf(m)
-	if !ok {
-		r = capacity.DefaultRule()
+func (f *capacityFlags) rule(cmd *cobra.Command, m record.Manifest) (r capacity.Rule, err error) {
+	r = capacity.DefaultRule()
+	if e, ok := experiment.Of(m); ok && e.Quality != nil {
+		r = e.Quality.Rule
 	}
 	changed := cmd.Flags().Changed
-	var err error
 	if changed("slo") {
 		if r.Condition, err = condition.Parse(f.slo, condition.OfClients); err != nil {
 			return r, fmt.Errorf("--slo %w", err)

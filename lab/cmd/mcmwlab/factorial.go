@@ -121,8 +121,11 @@ func (f *factorialFlags) page(ctx context.Context, path string, rounded bool) (p
 		residuals = v.Residuals
 		tables = experiment.VarianceTables(v)
 	}
-	name, unit := responseName(experiment, options.Model)
-	figures := effects.Figures(residuals, name, unit)
+	response, unit := strings.ReplaceAll(experiment.Response, "_", " "), experiment.Unit
+	if options.Model == factorial.Multiplicative {
+		response, unit = "logarithm of "+response, ""
+	}
+	figures := effects.Figures(residuals, response, unit)
 	page = table.Of(experiment.Object(a, c, v), tables...)
 	for _, name := range slices.Sorted(maps.Keys(figures)) {
 		page.Blocks = append(page.Blocks, table.Figure{Name: name, Figure: figures[name]})
@@ -144,15 +147,6 @@ func (f *factorialFlags) options() (o factorial.Options, err error) {
 		}
 	}
 	return o, nil
-}
-
-// responseName returns the name of the response for an axis, and the unit of the response and its residuals.
-func responseName(e *effects.Experiment, model factorial.Model) (name, unit string) {
-	name = strings.ReplaceAll(e.Response, "_", " ")
-	if model == factorial.Multiplicative {
-		return "logarithm of " + name, ""
-	}
-	return name, e.Unit
 }
 
 // read returns the experiment in a record or a CSV file.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -21,19 +20,6 @@ import (
 	"mcmw/lab/record"
 	"mcmw/lab/table"
 )
-
-// readData reads the input of the models from the record in a directory.
-func readData(ctx context.Context, dir string) (*model.Data, error) {
-	runs, manifest, err := readRecord(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	data, err := model.FromRuns(manifest, runs)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
-	return data, nil
-}
 
 type modelFlags struct {
 	set, cost map[string]string
@@ -92,9 +78,13 @@ func (f *modelFlags) page(cmd *cobra.Command, args []string) (p table.Page, err 
 	case f.most < 1:
 		return p, usageError{fmt.Errorf("--most %d: expected at least 1", f.most)}
 	}
-	data, err := readData(cmd.Context(), args[0])
+	runs, manifest, err := readRecord(cmd.Context(), args[0])
 	if err != nil {
 		return p, err
+	}
+	data, err := model.FromRuns(manifest, runs)
+	if err != nil {
+		return p, fmt.Errorf("%s: %w", args[0], err)
 	}
 	if f.slo == nil && f.set == nil {
 		return model.NewReport(data).Page(), nil

@@ -269,21 +269,16 @@ func (f *runFlags) programs(e *experiment.Experiment, p *testbed.Programs) (err 
 		system := point.Values[experiment.System]
 		return system == experiment.Direct || p.Systems[system].Binary != ""
 	}
+	if p.Mcmwlab, err = os.Executable(); err != nil {
+		return err
+	}
+	beside := filepath.Join(filepath.Dir(p.Mcmwlab), "mcmw")
 	if slices.IndexFunc(e.Points, func(point experiment.Point) bool { return !own(point) }) < 0 {
 		p.Mcmw = ""
-	} else if p.Mcmw, err = exec.LookPath(cmp.Or(f.paths[experiment.Mcmw], besideThis("mcmw"))); err != nil {
+	} else if p.Mcmw, err = exec.LookPath(cmp.Or(f.paths[experiment.Mcmw], beside)); err != nil {
 		return fmt.Errorf("mcmw: %w; build it first, or give its path with --program mcmw=PATH", err)
 	}
-	p.Mcmwlab, err = os.Executable()
-	return err
-}
-
-// besideThis returns the path of a program in the directory of this one.
-func besideThis(name string) string {
-	if self, err := os.Executable(); err == nil {
-		return filepath.Join(filepath.Dir(self), name)
-	}
-	return name
+	return nil
 }
 
 // nextRun describes the current run.

@@ -62,8 +62,8 @@ func (f *runFlags) readSeries(ctx context.Context, files []string) (*series, err
 		}
 		complete, err := completeRuns(ctx, m.dir)
 		switch {
-		case errors.Is(err, record.ErrNoRecord) && f.resumesSeries(files):
-			m.resume = false // a new record
+		case errors.Is(err, record.ErrNoRecord) && (len(files) > 1 || f.outDir != ""):
+			m.resume = false // a new record, such as of the experiments after the interrupted one
 		case err == nil && !f.resume:
 			return nil, fmt.Errorf("%s: %w: --resume continues it", m.dir, record.ErrExists)
 		}
@@ -75,12 +75,6 @@ func (f *runFlags) readSeries(ctx context.Context, files []string) (*series, err
 		return nil, errors.Join(problems...)
 	}
 	return s, nil
-}
-
-// resumesSeries reports whether --resume also creates missing records: those of the experiments after the interrupted
-// one.
-func (f *runFlags) resumesSeries(files []string) bool {
-	return f.resume && (len(files) > 1 || f.outDir != "")
 }
 
 // completeRuns returns the number of complete runs in the record in a directory.
