@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Machine describes the emulated machines of a role on the testbed vm.
@@ -106,4 +110,154 @@ var memories = []unit{{"MiB", mebibyte}, {"GiB", gibibyte}}
 type unit struct {
 	name string
 	size float64 // in the base unit
+}
+
+// The kinds of testbeds.
+const (
+	LocalTestbed      = "local"      // this machine
+	VMTestbed         = "vm"         // emulated machines on this one
+	SSHTestbed        = "ssh"        // hosts that are reached over ssh
+	KubernetesTestbed = "kubernetes" // a cluster, through the chart
+)
+
+// testbeds has all kinds of testbeds.
+var testbeds = []string{LocalTestbed, VMTestbed, SSHTestbed, KubernetesTestbed}
+
+const (
+	// maxMachines is the largest number of machines of a role: each has an address and interfaces.
+	maxMachines = 200
+	// minBandwidth and maxBandwidth are the limits within which the kernel's token buckets are exact, bytes per second.
+	minBandwidth = 100e3 / 8
+	maxBandwidth = 25e9 / 8
+	// minMemory is the memory that a program needs to start, bytes.
+	minMemory = 16 * mebibyte
+	maxMemory = 1 << 50
+	minCPUs   = 0.01
+	maxCPUs   = 1024
+	// maxDelay is longer than the delay of any path on earth.
+	maxDelay = 10 * time.Second
+	// maxDilation makes a minute take nearly two hours.
+	maxDilation = 100
+)
+
+// completeMachines adds the default machines for the roles that a file for the testbed vm leaves out.
+func (e *Experiment) completeMachines() {
+	if e.Testbed != VMTestbed {
+		return
+	}
+	given := e.Machines
+	e.Machines = maps.Clone(defaultMachines)
+	maps.Copy(e.Machines, given)
+}
+
+func (d *decoder) machines(n *yaml.Node, key string) map[string]Machine {
+	machines := map[string]Machine{}
+	keys := fields{}
+	for _, role := range roles {
+		keys[role] = func(key string, n *yaml.Node) { machines[role] = d.machine(n, key) }
+	}
+	d.mapping(n, key, keys)
+	return machines
+}
+
+// machine reads the properties of a role's machines. Given properties replace those of the preset.
+func (d *decoder) machine(n *yaml.Node, key string) Machine {
+	m := Machine{Count: 1}
+	if n.Kind == yaml.MappingNode {
+		if name := child(n, "preset"); name != nil {
+			m = preset(d.word(name, key+".preset", presetNames), 1)
+		}
+	}
+	// own wraps a property that makes the machine differ from its preset.
+	own := func(read func(string, *yaml.Node)) func(string, *yaml.Node) {
+		return func(key string, n *yaml.Node) {
+			m.Preset = ""
+			read(key, n)
+		}
+	}
+	d.mapping(n, key, fields{
+		"preset": func(string, *yaml.Node) {}, // read before the others
+		"count":  func(key string, n *yaml.Node) { m.Count = d.whole(n, key, 1, maxMachines) },
+		"cpus":   own(func(key string, n *yaml.Node) { m.CPUs = d.number(n, key, minCPUs, maxCPUs) }),
+		"memory": own(func(key string, n *yaml.Node) {
+			m.Memory = int64(d.quantity(n, key, "memory such as 1792MiB or 3.5GiB, at least 16MiB", memories, minMemory,
+				maxMemory))
+		}),
+		"upload":   own(func(key string, n *yaml.Node) { m.Upload = d.bandwidth(n, key) }),
+		"download": own(func(key string, n *yaml.Node) { m.Download = d.bandwidth(n, key) }),
+	})
+	return m
+}
+
+func (d *decoder) bandwidth(n *yaml.Node, key string) float64 {
+	return d.quantity(n, key, "a bandwidth such as 100Mbit or 1Gbit, from 100kbit to 25Gbit", bandwidths, minBandwidth,
+		maxBandwidth)
+}
+
+// quantity returns a number with one of the units, in the base unit. The value after a problem is not used.
+func (d *decoder) quantity(n *yaml.Node, key, accepts string, units []unit, low, high float64) (v float64) {
+	d.scalar(n, key, accepts, func(text string) bool {
+		for _, u := range units {
+			if digits, ok := strings.CutSuffix(text, u.name); ok {
+				number, err := strconv.ParseFloat(digits, 64)
+				v = number * u.size
+				return err == nil && v >= low && v <= high
+			}
+		}
+		return false
+	})
+	return v
+}
+
+// dilation reads the factor by which the machines' time is slower than real time.
+func (d *decoder) dilation(n *yaml.Node, key string) (v float64) {
+	d.scalar(n, key, fmt.Sprintf("a number from 1 to %d", maxDilation), func(text string) bool {
+		var err error
+		v, err = strconv.ParseFloat(text, 64)
+		return err == nil && v >= 1 && v <= maxDilation
+	})
+	return v
+}
+
+// checkDilation refuses settings that can't be dilated.
+func (d *decoder) checkDilation(e *Experiment, at *yaml.Node) {
+	if e.Dilation > 1 && slices.ContainsFunc(e.Points, func(p Point) bool { return p.Values.Is(Rate) }) {
+		d.problem(at, "testbed.dilation",
+			"given together with rate: the load of an open loop can't be dilated; expected one of them")
+	}
+}
+
+// Kubernetes configures the testbed that installs the Helm chart on a cluster.
+type Kubernetes struct {
+	Chart     string   // path of the chart
+	Values    []string // paths of files with values of the chart
+	Context   string   // of kubectl; "": the current one
+	Namespace string   // is created and removed; "": one with a generated name
+}
+
+// DefaultChart is the path of the chart in the repository.
+const DefaultChart = "deploy/helm/mcmw"
+
+var namespaceForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// kindOfKey maps keys of the testbed to the only kind of testbed that accepts them.
+var kindOfKey = map[string]string{
+	"hosts": VMTestbed, "delay": VMTestbed, "dilation": VMTestbed,
+	"inventory": SSHTestbed,
+	"chart":     KubernetesTestbed, "values": KubernetesTestbed, "context": KubernetesTestbed,
+	"namespace": KubernetesTestbed,
+}
+
+// checkKind refuses keys of a testbed that belong to another kind.
+func (d *decoder) checkKind(n *yaml.Node, key string, seen map[string]bool, kind string) {
+	for _, name := range slices.Sorted(maps.Keys(kindOfKey)) {
+		if of := kindOfKey[name]; seen[name] && kind != "" && kind != of {
+			d.problem(child(n, name), key+"."+name, "only testbeds of the kind %s have it, this one is of the kind %s",
+				of, kind)
+		}
+	}
+	if seen["cpus"] && kind == KubernetesTestbed {
+		d.problem(child(n, "cpus"), key+".cpus",
+			"the cluster assigns processors to pods; expected requests and limits in the chart's values")
+	}
 }

@@ -141,10 +141,12 @@ func named(record, line string) string {
 // set returns the record of an experiment, or why it can't decide the claim.
 func (e *view) set(name string) (s *report.Data, why string) {
 	s = e.pick(name, e.delay)
+	machines := slices.ContainsFunc(e.claim.Holds,
+		func(c condition.Condition) bool { return c.Term.Function != law }) // whether it depends on the report's
 	switch {
 	case s == nil:
 		return nil, "there is no record of " + name
-	case e.machines() && s.Manifest.Testbed == "local":
+	case machines && s.Manifest.Testbed == "local":
 		return nil,
 			fmt.Sprintf("the record of %s was made on the testbed local, which doesn't have the bandwidths of the "+
 				"report's machines", name)
@@ -158,11 +160,6 @@ func (e *view) set(name string) (s *report.Data, why string) {
 				milliseconds(DelayOf(s.Manifest)), milliseconds(e.delay))
 	}
 	return s, ""
-}
-
-// machines reports whether the claim depends on the report's machines.
-func (e *view) machines() bool {
-	return slices.ContainsFunc(e.claim.Holds, func(c condition.Condition) bool { return c.Term.Function != law })
 }
 
 // runs returns the valid runs of a selection, or the reason why they can't decide: every point needs a valid run.

@@ -37,9 +37,6 @@ var verdicts = map[condition.Verdict]Verdict{
 	condition.Holds: Confirmed, condition.Broken: Refuted, condition.Unknown: Undecided,
 }
 
-// holds reports whether the conditions of a finding with this verdict hold.
-func (v Verdict) holds() bool { return v == Confirmed || v == ByConstruction || v == OtherCause }
-
 // Claim is a key finding of a report, and the conditions that decide it.
 type Claim struct {
 	Section string `yaml:"section"` // of the report
@@ -138,7 +135,7 @@ func (r *Report) decide(c Claim, e *Evidence) Finding {
 		one := at(delay)
 		f.Over = append(f.Over, one)
 		switch {
-		case one.Verdict.holds():
+		case one.Verdict == Confirmed || one.Verdict == ByConstruction || one.Verdict == OtherCause:
 			holds = append(holds, milliseconds(delay))
 		case one.Verdict == Refuted:
 			fails = append(fails, milliseconds(delay))

@@ -365,7 +365,12 @@ var cpuCategories = []string{"user", "system", "softirq", "irq", "iowait", "stea
 func (a *artist) host() []plot.Chart {
 	var layers []layer
 	for i, category := range cpuCategories {
-		mean := func(r record.Run) (float64, bool) { return a.d.hostMean(r, "cpu_"+category) }
+		mean := func(r record.Run) (float64, bool) {
+			if v, ok := r.Value(record.SourceHost, "cpu_"+category); ok {
+				return v, true
+			}
+			return a.d.sampled(r, record.SourceHost, "cpu_"+category)
+		}
 		layers = append(layers, layer{category, i, func(p frame.Point) sample.Estimate { return p.Derive(mean) }})
 	}
 	return a.stacked(plot.Axis{Label: "processor time", Unit: plot.Ratio, FromZero: true, Min: 0, Max: 1}, layers)

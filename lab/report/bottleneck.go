@@ -177,14 +177,6 @@ func serverNumber(source string) int {
 	return number - 1
 }
 
-// hostMean returns the mean of a metric of the host over a run: the recorded result, or the mean of the samples.
-func (d *Data) hostMean(r record.Run, metric string) (float64, bool) {
-	if v, ok := r.Value(record.SourceHost, metric); ok {
-		return v, true
-	}
-	return d.sampled(r, record.SourceHost, metric)
-}
-
 // sampled returns the mean of the samples of a metric of a host over a run.
 func (d *Data) sampled(r record.Run, source, metric string) (float64, bool) {
 	samples, _ := d.samples(r.ID) // none if they can't be read
