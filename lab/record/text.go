@@ -238,8 +238,22 @@ func readLines(dir, name string, read func(columns, cells []string) error) error
 	return nil
 }
 
-// parser reads numbers, until the first error.
+// parser reads the cells of lines, until the first error.
 type parser struct{ err error }
+
+// line returns the cells of a line by their columns, and the values in columns SOURCE.METRIC.
+func (p *parser) line(columns, cells []string) (named map[string]string, values []Value) {
+	named = map[string]string{}
+	for i, column := range columns {
+		switch at := strings.LastIndexByte(column, '.'); {
+		case at < 0 || at == len(column)-1:
+			named[column] = cells[i]
+		case cells[i] != "":
+			values = append(values, p.metric(column[:at], column[at+1:], cells[i]))
+		}
+	}
+	return named, values
+}
 
 func (p *parser) number(name, text string) float64 {
 	v, err := strconv.ParseFloat(text, 64)
@@ -254,7 +268,8 @@ func (p *parser) metric(source, metric, text string) Value {
 	if _, ok := Describe(metric); !ok {
 		p.err = cmp.Or(p.err, fmt.Errorf("unknown metric %q; expected those of docs/record.md", metric))
 	}
-	return Value{Source: source, Metric: metric, Value: p.number(source+"."+metric, text)}
+	name := strings.TrimPrefix(source+"."+metric, meanColumn)
+	return Value{Source: source, Metric: metric, Value: p.number(name, text)}
 }
 
 func (p *parser) whole(name, text string) int {
@@ -265,31 +280,12 @@ func (p *parser) whole(name, text string) int {
 	return n
 }
 
-// metricOf splits a column SOURCE.METRIC; other columns have no metric.
-func metricOf(column string) (source, metric string) {
-	if at := strings.LastIndexByte(column, '.'); at >= 0 {
-		return column[:at], column[at+1:]
-	}
-	return column, ""
-}
-
 // addTextWindow adds the window of a line to its run.
 func addTextWindow(runs []Run, columns, cells []string) error {
 	var p parser
-	values := map[string]string{}
-	var windows []Window
-	for i, name := range columns {
-		source, metric := metricOf(name)
-		switch {
-		case metric == "":
-			values[name] = cells[i]
-		case cells[i] != "":
-			v := p.metric(source, metric, cells[i])
-			windows = append(windows, Window{Source: v.Source, Metric: v.Metric, Value: v.Value})
-		}
-	}
-	id := int64(p.whole("run", values["run"]))
-	start, seconds := p.number("start", values["start"]), p.number("seconds", values["seconds"])
+	named, values := p.line(columns, cells)
+	id := int64(p.whole("run", named["run"]))
+	start, seconds := p.number("start", named["start"]), p.number("seconds", named["seconds"])
 	if p.err != nil {
 		return p.err
 	}
@@ -300,49 +296,40 @@ func addTextWindow(runs []Run, columns, cells []string) error {
 	if slices.ContainsFunc(runs[at].Windows, func(w Window) bool { return w.Start == start }) {
 		return fmt.Errorf("run %d has two windows that start at %g", id, start)
 	}
-	for _, w := range windows {
-		w.Start, w.Seconds = start, seconds
-		runs[at].Windows = append(runs[at].Windows, w)
+	for _, v := range values {
+		runs[at].Windows = append(runs[at].Windows, Window{v.Source, start, seconds, v.Metric, v.Value})
 	}
 	return nil
 }
 
 // textRun returns the run of a line.
 func textRun(columns, cells []string) (run Run, _ error) {
-	run.Factors = map[string]string{}
 	var p parser
-	values := map[string]string{}
-	for i, name := range columns {
-		text := cells[i]
-		source, metric := metricOf(name)
-		switch {
-		case slices.Contains(runColumns, name):
-			values[name] = text
-		case text == "":
-		case metric == "":
-			run.Factors[name] = text
-		case strings.HasPrefix(source, meanColumn):
-			v := p.metric(strings.TrimPrefix(source, meanColumn), metric, text)
-			run.HostSamples = append(run.HostSamples,
-				Window{Source: v.Source, Seconds: 1, Metric: v.Metric, Value: v.Value})
-		default:
-			run.Results = append(run.Results, p.metric(source, metric, text))
+	named, values := p.line(columns, cells)
+	run.Factors = maps.Clone(named)
+	maps.DeleteFunc(run.Factors,
+		func(name, level string) bool { return level == "" || slices.Contains(runColumns, name) })
+	for _, v := range values {
+		if source, mean := strings.CutPrefix(v.Source, meanColumn); mean {
+			run.HostSamples = append(run.HostSamples, Window{source, 0, 1, v.Metric, v.Value})
+		} else {
+			run.Results = append(run.Results, v)
 		}
 	}
-	whole := func(name string) int { return p.whole(name, values[name]) }
+	whole := func(name string) int { return p.whole(name, named[name]) }
 	run.ID, run.Point, run.Repetition = int64(whole("id")), whole("point"), whole("repetition")
-	run.Position, run.Seconds = whole("position"), p.number("seconds", values["seconds"])
-	run.State, run.Error = State(values["state"]), values["error"]
+	run.Position, run.Seconds = whole("position"), p.number("seconds", named["seconds"])
+	run.State, run.Error = State(named["state"]), named["error"]
 	if run.State != Complete && run.State != Failed {
 		p.err = cmp.Or(p.err, fmt.Errorf("state is %q; expected %s or %s", run.State, Complete, Failed))
 	}
-	for _, code := range strings.Fields(values["warnings"]) {
+	for _, code := range strings.Fields(named["warnings"]) {
 		run.Warnings = append(run.Warnings, Warning{Code: code, Message: "the text has only the code"})
 	}
-	started, err := time.Parse(time.RFC3339, values["started"])
+	started, err := time.Parse(time.RFC3339, named["started"])
 	if err != nil {
 		p.err = cmp.Or(p.err,
-			fmt.Errorf("started is %q; expected a time such as 2026-11-28T14:40:00Z", values["started"]))
+			fmt.Errorf("started is %q; expected a time such as 2026-11-28T14:40:00Z", named["started"]))
 	}
 	run.Started = started
 	return run, p.err
