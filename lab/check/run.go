@@ -215,55 +215,38 @@ func apart(flow, least, most float64) bool {
 	return flow < least*(1-maxFlow) || flow > most*(1+maxFlow)
 }
 
-// flow is the number of requests per second at the servers, and the range in which that of the middlewares puts it.
-type flow struct {
-	servers, middlewares float64
-	sets, replicas       float64 // the share of sets, and the servers of each
-	least, most          float64
-}
-
-// flowOf returns the flow of a run; false if the run lacks a measurement or setting that it needs. A set goes to all
-// replicas of its key, a get to one server, a multi-get to at least one and at most one per key. If middlewares answer
-// requests from memory, a get can need a second request for the item's remaining life time.
-func flowOf(run record.Run) (f flow, ok bool) {
-	count := 0
+// flowServers compares the requests at the servers with those at the middlewares. A set goes to all replicas of its key,
+// a get to one server, a multi-get to at least one and at most one per key. If middlewares answer requests from memory,
+// a get can need a second request for the item's remaining life time.
+func flowServers(run record.Run, _ record.Manifest) ([]record.Warning, bool) {
+	servers, count := 0.0, 0
 	for _, v := range run.Results {
 		if strings.HasPrefix(v.Source, record.SourceServer) && v.Metric == "throughput" {
-			f.servers += v.Value
+			servers += v.Value
 			count++
 		}
 	}
-	var known, known2 bool
-	f.middlewares, _ = run.Value(record.SourceMiddleware, "throughput")
-	f.sets, known = writeShare(run)
-	f.replicas, known2 = replicas(run, count)
-	if count == 0 || f.middlewares <= 0 || !known || !known2 {
-		return f, false
-	}
-	f.least = f.middlewares * (f.sets*f.replicas + (1 - f.sets))
-	f.most = f.least
-	if keys, ok := run.Number("keys_per_get"); ok && keys > 1 {
-		f.most = f.middlewares * (f.sets*f.replicas + (1-f.sets)*keys)
-	}
-	if fromMemory(run) > 0 {
-		f.most += f.middlewares * (1 - f.sets)
-	}
-	return f, true
-}
-
-// flowServers compares the requests at the servers with those at the middlewares.
-func flowServers(run record.Run, _ record.Manifest) ([]record.Warning, bool) {
-	f, ok := flowOf(run)
-	if !ok {
+	x, _ := run.Value(record.SourceMiddleware, "throughput")
+	sets, known := writeShare(run)
+	each, known2 := replicas(run, count)
+	if count == 0 || x <= 0 || !known || !known2 {
 		return nil, false
 	}
-	expected := spell.Count(f.least)
-	if f.most > f.least {
-		expected += " to " + spell.Count(f.most)
+	least := x * (sets*each + (1 - sets))
+	most := least
+	if keys, ok := run.Number("keys_per_get"); ok && keys > 1 {
+		most = x * (sets*each + (1-sets)*keys)
 	}
-	return warnIf(apart(f.servers, f.least, f.most), FlowServers,
+	if fromMemory(run) > 0 {
+		most += x * (1 - sets)
+	}
+	expected := spell.Count(least)
+	if most > least {
+		expected += " to " + spell.Count(most)
+	}
+	return warnIf(apart(servers, least, most), FlowServers,
 		"the servers counted %s requests/s; the middlewares' %s, %s of them sets to %v servers each, should give %s",
-		spell.Count(f.servers), spell.Count(f.middlewares), percent(f.sets), f.replicas, expected)
+		spell.Count(servers), spell.Count(x), percent(sets), each, expected)
 }
 
 // writeShare returns the share of sets in the requests: the one the middlewares counted, or else the configured one.

@@ -39,13 +39,10 @@ type Condition struct {
 type Term struct {
 	Function string // its name; "": the mean of the metric
 	Metric   frame.Metric
-	Runs     []Runs   // those in brackets
-	Words    []string // the other arguments
-	Range    Range    // an argument LOW..HIGH
+	Runs     []Runs          // those in brackets
+	Words    []string        // the other arguments
+	Range    sample.Interval // an argument LOW..HIGH
 }
-
-// Range has both of its ends.
-type Range struct{ Low, High float64 }
 
 // Runs selects the runs of an experiment's record that have some levels.
 type Runs struct {

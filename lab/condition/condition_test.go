@@ -58,7 +58,7 @@ func TestTermsAreRead(t *testing.T) {
 		"model_error(mean[a], M/M/m, 0.7..1.5)": {
 			Function: "model_error", Metric: frame.Metric{Source: "client", Name: "response_time_mean"},
 			Runs:  []condition.Runs{{Record: "a"}},
-			Words: []string{"M/M/m"}, Range: condition.Range{Low: 0.7, High: 1.5},
+			Words: []string{"M/M/m"}, Range: sample.Interval{Low: 0.7, High: 1.5},
 		},
 	} {
 		got, err := condition.ParseTerm(text, everything)

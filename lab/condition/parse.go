@@ -50,15 +50,13 @@ func (t Term) valueUnit() string {
 
 // units has the units in which a value can be written, by the unit in which it is kept.
 var units = map[string]map[string]float64{
-	record.Seconds:             times,
+	record.Seconds:             {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600},
 	record.OperationsPerSecond: {"": 1, "/s": 1},
 	record.BytesPerSecond:      {"": 1, "KiB/s": 1 << 10, "MiB/s": 1 << 20, "GiB/s": 1 << 30},
 	record.Bytes:               {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30},
 	part:                       {"": 1, "%": 0.01},
 	level:                      {"": 1, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600},
 }
-
-var times = map[string]float64{"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 
 // short has the short names of response times.
 var short = map[string]string{

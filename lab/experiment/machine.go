@@ -101,16 +101,10 @@ func FormatBandwidth(bytesPerSecond float64) string {
 }
 
 // bandwidths are the units of bandwidths, bytes per second.
-var bandwidths = []unit{{"kbit", 1e3 / 8}, {"Mbit", megabit}, {"Gbit", 1e9 / 8}}
+var bandwidths = map[string]float64{"kbit": 1e3 / 8, "Mbit": megabit, "Gbit": 1e9 / 8}
 
 // memories are the units of memory, bytes.
-var memories = []unit{{"MiB", mebibyte}, {"GiB", gibibyte}}
-
-// unit is a unit that can follow a number.
-type unit struct {
-	name string
-	size float64 // in the base unit
-}
+var memories = map[string]float64{"MiB": mebibyte, "GiB": gibibyte}
 
 // The kinds of testbeds.
 const (
@@ -194,13 +188,14 @@ func (d *decoder) bandwidth(n *yaml.Node, key string) float64 {
 		maxBandwidth)
 }
 
-// quantity returns a number with one of the units, in the base unit. The value after a problem is not used.
-func (d *decoder) quantity(n *yaml.Node, key, accepts string, units []unit, low, high float64) (v float64) {
+// quantity returns a number with one of the units, in the base unit, in which the units' sizes are. The value after a
+// problem is not used.
+func (d *decoder) quantity(n *yaml.Node, key, accepts string, units map[string]float64, low, high float64) (v float64) {
 	d.scalar(n, key, accepts, func(text string) bool {
-		for _, u := range units {
-			if digits, ok := strings.CutSuffix(text, u.name); ok {
+		for unit, size := range units {
+			if digits, ok := strings.CutSuffix(text, unit); ok {
 				number, err := strconv.ParseFloat(digits, 64)
-				v = number * u.size
+				v = number * size
 				return err == nil && v >= low && v <= high
 			}
 		}

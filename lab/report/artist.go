@@ -199,7 +199,7 @@ func (a *artist) throughput() []plot.Chart {
 				highest = max(highest, a.v.throughput(p).Mean)
 			}
 			for _, p := range l.saturated() {
-				if l.Significant() {
+				if l.From == l.Index && !l.Growing { // it is significant
 					marks = append(marks, a.ring(l, p, a.v.throughput))
 				}
 			}

@@ -74,10 +74,6 @@ func overlap(a, b sample.Estimate) bool {
 	return a.Known() && b.Known() && a.Overlaps(b.Interval)
 }
 
-// Significant reports whether the point of saturation is the first whose interval overlaps that of the highest
-// throughput.
-func (s Saturation) Significant() bool { return s.Index >= 0 && s.From == s.Index && !s.Growing }
-
 // saturated returns the point of saturation, if any.
 func (l Line) saturated() []frame.Point {
 	if l.Index < 0 {
