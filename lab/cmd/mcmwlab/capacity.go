@@ -70,7 +70,13 @@ runs at the last two rates are repeated until their confidence bounds decide. Fl
 	flags.StringVar(&f.over, "over", standard.Over, "factor that is raised")
 	flags.Float64Var(&f.confidence, "confidence", standard.Confidence,
 		"one-sided confidence of the bounds, more than 0.5")
-	f.search.add(flags)
+	flags.StringArrayVar(&f.search.targets, "target", nil,
+		"host:port or unix:/path: search the highest rate of what answers there, instead of reading a record; "+
+			"repeatable")
+	flags.Float64Var(&f.search.first, "first", 1000, "with --target: requests per second of the first run")
+	flags.Float64Var(&f.search.precision, "precision", 0.05,
+		"with --target: relative distance of the rates between which the answer is")
+	flags.IntVar(&f.search.most, "runs", 10, "with --target: runs of a rate at most, if its verdict stays unknown")
 	flags.StringSliceVar(&f.by, "by", nil,
 		"factors whose levels are judged separately (default: all other factors that vary)")
 	defineWhere(flags, &f.where)
@@ -167,16 +173,6 @@ type searchFlags struct {
 	first     float64
 	precision float64
 	most      int
-}
-
-func (f *searchFlags) add(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.targets, "target", nil,
-		"host:port or unix:/path: search the highest rate of what answers there, instead of reading a record; "+
-			"repeatable")
-	flags.Float64Var(&f.first, "first", 1000, "with --target: requests per second of the first run")
-	flags.Float64Var(&f.precision, "precision", 0.05,
-		"with --target: relative distance of the rates between which the answer is")
-	flags.IntVar(&f.most, "runs", 10, "with --target: runs of a rate at most, if its verdict stays unknown")
 }
 
 // search searches the highest rate of the targets. args are flags of `mcmwlab load`.

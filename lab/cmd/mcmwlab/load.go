@@ -152,7 +152,12 @@ func (f *loadFlags) define(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.slo, "slo", nil,
 		"objective such as 'p99<1ms', 'throughput>=50000' or 'errors<1'; the exit code is 3 if it is missed; "+
 			"repeatable")
-	f.outputs.define(flags)
+	flags.StringArrayVarP(&f.outputs.files, "out-file", "o", nil,
+		"write to FILE.csv the time series, a line per second and command, to another name the text, instead of to "+
+			"standard output; hdr:PREFIX: the histogram of each command to PREFIX_<COMMAND>_command_run_1.hgrm (log) "+
+			"and .txt (percentiles), that of all requests to PREFIX_FULL_RUN_1; repeatable")
+	flags.StringVar(&f.outputs.json, "json-out-file", "",
+		"write the result as JSON to this file; - for standard output")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 	flags.StringVar(&f.driver, "driver", load.DriverOwn,
 		"load generator: mcmwlab, or memtier (memtier_benchmark in PATH) or memtier=PATH")

@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"mcmw/lab/load"
 	"mcmw/lab/memtier"
 )
@@ -26,14 +24,6 @@ type loadOutputs struct {
 
 // histograms begins the name of --out-file that stands for the files of the histograms.
 const histograms = "hdr:"
-
-func (l *loadOutputs) define(flags *pflag.FlagSet) {
-	flags.StringArrayVarP(&l.files, "out-file", "o", nil,
-		"write to FILE.csv the time series, a line per second and command, to another name the text, instead of to "+
-			"standard output; hdr:PREFIX: the histogram of each command to PREFIX_<COMMAND>_command_run_1.hgrm (log) "+
-			"and .txt (percentiles), that of all requests to PREFIX_FULL_RUN_1; repeatable")
-	flags.StringVar(&l.json, "json-out-file", "", "write the result as JSON to this file; - for standard output")
-}
 
 // check checks before the load runs that the directories of the files exist, and that the files are none.
 func (l *loadOutputs) check() error {

@@ -270,9 +270,14 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 	if err := f.checkPaper(); err != nil {
 		return err
 	}
-	names, dirs, err := paperArguments(args)
-	if err != nil {
-		return usageError{err}
+	var names []string
+	dirs := args
+	if len(args) > 0 && slices.Contains(paper.Names, args[0]) {
+		names, dirs = args[:1], args[1:]
+	}
+	if len(dirs) == 0 {
+		return usageError{fmt.Errorf("--paper: no records; expected an optional name of a report (%s), then records or "+
+			"directories of records, such as results/paper", strings.Join(paper.Names, ", "))}
 	}
 	opened, err := recordsIn(dirs)
 	if err != nil {
@@ -370,19 +375,6 @@ func named[T any](flag string, names []string, all []T, nameOf func(T) string) (
 		chosen = append(chosen, all[slices.Index(known, name)])
 	}
 	return chosen, nil
-}
-
-// paperArguments separates the name of a report, which is optional, from the directories of records.
-func paperArguments(args []string) (names, dirs []string, err error) {
-	if len(args) > 0 && slices.Contains(paper.Names, args[0]) {
-		names, args = args[:1], args[1:]
-	}
-	if len(args) == 0 {
-		return nil, nil,
-			fmt.Errorf("--paper: no records; expected an optional name of a report (%s), then records or directories "+
-				"of records, such as results/paper", strings.Join(paper.Names, ", "))
-	}
-	return names, args, nil
 }
 
 // writePaper writes the page of a report and its figures, and prints its tables.

@@ -108,7 +108,9 @@ func (f *runFlags) run(ctx context.Context, files []string, command []string, st
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%s%w", s.name(), err))
 		}
-		s.ended(time.Since(began))
+		s.spent += time.Since(began)
+		s.planned += s.members[s.now].expected
+		s.now++
 	}
 	return errors.Join(problems...)
 }

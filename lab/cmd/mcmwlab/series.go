@@ -93,13 +93,6 @@ func completeRuns(ctx context.Context, dir string) (n int, err error) {
 	return n, err
 }
 
-// ended adds the time of the current member, and continues with the next.
-func (s *series) ended(spent time.Duration) {
-	s.spent += spent
-	s.planned += s.members[s.now].expected
-	s.now++
-}
-
 // name returns the prefix of messages about the current one of several experiments; "" if there is only one.
 func (s *series) name() string {
 	if len(s.members) == 1 {
