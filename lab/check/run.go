@@ -215,9 +215,9 @@ func apart(flow, least, most float64) bool {
 	return flow < least*(1-maxFlow) || flow > most*(1+maxFlow)
 }
 
-// flowServers compares the requests at the servers with those at the middlewares. A set goes to all replicas of its key,
-// a get to one server, a multi-get to at least one and at most one per key. If middlewares answer requests from memory,
-// a get can need a second request for the item's remaining life time.
+// flowServers compares the requests at the servers with those at the middlewares. A set goes to all replicas of its
+// key, a get to one server, a multi-get to at least one and at most one per key. If middlewares answer requests from
+// memory, a get can need a second request for the item's remaining life time.
 func flowServers(run record.Run, _ record.Manifest) ([]record.Warning, bool) {
 	servers, count := 0.0, 0
 	for _, v := range run.Results {

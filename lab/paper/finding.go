@@ -44,8 +44,8 @@ type Claim struct {
 	// Holds has the conditions, all of which must hold. Except for the interactive law they depend on the report's
 	// machines, so that records of the testbed local don't decide them.
 	Holds Conditions `yaml:"holds"`
-	// Delay: the finding depends on the time for which workers wait for the network. Only records with the report's delay
-	// decide it. In addition it is decided separately with each other delay of the records.
+	// Delay: the finding depends on the time for which workers wait for the network. Only records with the report's
+	// delay decide it. In addition it is decided separately with each other delay of the records.
 	Delay bool `yaml:"delay"`
 	// Construction names the testbed's settings from which the finding follows; empty: it doesn't follow from them.
 	Construction string `yaml:"construction"`

@@ -144,8 +144,8 @@ func Load(name, claims string) (*Report, error) {
 			return nil, err
 		}
 		if len(given.Claims) == 0 {
-			return nil, fmt.Errorf("%s: no findings; expected the key findings with a list of them, each with section, "+
-				"text and holds", claims)
+			return nil, fmt.Errorf("%s: no findings; expected the key findings with a list of them, each with "+
+				"section, text and holds", claims)
 		}
 		r.travel, r.Claims = given.travel, given.Claims
 	}

@@ -56,8 +56,8 @@ func (l Level) Share() (float64, bool) {
 	return first / sum, len(parts) > 1 && sum > 0
 }
 
-// CompareLevels orders the levels of a factor: first numbers, by size; then ratios, by the share of the first part; then
-// words, alphabetically.
+// CompareLevels orders the levels of a factor: first numbers, by size; then ratios, by the share of the first part;
+// then words, alphabetically.
 func CompareLevels(a, b string) int {
 	kindA, x := Level(a).place()
 	kindB, y := Level(b).place()

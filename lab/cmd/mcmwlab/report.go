@@ -276,8 +276,8 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 		names, dirs = args[:1], args[1:]
 	}
 	if len(dirs) == 0 {
-		return usageError{fmt.Errorf("--paper: no records; expected an optional name of a report (%s), then records or "+
-			"directories of records, such as results/paper", strings.Join(paper.Names, ", "))}
+		return usageError{fmt.Errorf("--paper: no records; expected an optional name of a report (%s), then records "+
+			"or directories of records, such as results/paper", strings.Join(paper.Names, ", "))}
 	}
 	opened, err := recordsIn(dirs)
 	if err != nil {
