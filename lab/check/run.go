@@ -307,7 +307,7 @@ func (f Foreign) matters() bool { return f.Seconds > minForeign*f.All }
 // ForeignShare returns the foreign share of the busy time in a run, 0 if it is no more than the background load of an
 // idle system; false if it is unknown.
 func ForeignShare(run record.Run, set record.Manifest) (share float64, known bool) {
-	f, known := ForeignLoad(run, set)
+	f, known := ForeignLoad(run, record.Means(run.HostSamples), set)
 	if !f.matters() {
 		return 0, known
 	}
@@ -315,9 +315,10 @@ func ForeignShare(run record.Run, set record.Manifest) (share float64, known boo
 }
 
 // ForeignLoad compares the busy time of the processors of the only host, or of the one that emulates the others, with
-// the time that the experiment's programs used; false if the run doesn't have both. Seconds is a lower bound: the time
-// of interrupts counts as nobody's, whether or not the kernel charges it to the interrupted program.
-func ForeignLoad(run record.Run, set record.Manifest) (f Foreign, ok bool) {
+// the time that the experiment's programs used; false if the run doesn't have both. shares are the means of the run's
+// host samples. Seconds is a lower bound: the time of interrupts counts as nobody's, whether or not the kernel charges
+// it to the interrupted program.
+func ForeignLoad(run record.Run, shares []record.Value, set record.Manifest) (f Foreign, ok bool) {
 	used, hasParts := map[string]float64{}, map[string]bool{}
 	for _, v := range run.Results {
 		if v.Metric == "seconds_cpu" {
@@ -341,7 +342,6 @@ func ForeignLoad(run record.Run, set record.Manifest) (f Foreign, ok bool) {
 			own += seconds
 		}
 	}
-	shares := record.Means(run.HostSamples)
 	if _, ok := record.Find(shares, record.SourceHost, "cpu_idle"); !ok || run.Seconds <= 0 || set.Host.Cores <= 0 {
 		return f, false
 	}
@@ -363,7 +363,7 @@ func ForeignLoad(run record.Run, set record.Manifest) (f Foreign, ok bool) {
 
 // foreignLoad warns of load that did not belong to the experiment.
 func foreignLoad(run record.Run, set record.Manifest) ([]record.Warning, bool) {
-	f, ok := ForeignLoad(run, set)
+	f, ok := ForeignLoad(run, record.Means(run.HostSamples), set)
 	if !ok {
 		return nil, false
 	}

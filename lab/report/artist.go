@@ -369,7 +369,8 @@ func (a *artist) host() []plot.Chart {
 			if v, ok := r.Value(record.SourceHost, "cpu_"+category); ok {
 				return v, true
 			}
-			return a.d.sampled(r, record.SourceHost, "cpu_"+category)
+			means, _ := a.d.sampled(r.ID) // none if they can't be read
+			return record.Find(means, record.SourceHost, "cpu_"+category)
 		}
 		layers = append(layers, layer{category, i, func(p frame.Point) sample.Estimate { return p.Derive(mean) }})
 	}

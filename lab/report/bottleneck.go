@@ -101,13 +101,18 @@ func processorOf(source string) string {
 	return aProcessor + strings.TrimPrefix(strings.TrimPrefix(source, record.SourceHost+":"), record.SourceServer)
 }
 
-// busy returns the utilization of each host's processors in a run.
+// busy returns the mean utilization of each host's processors over a run, 0 to 1, by source: host for the only host, or
+// for the one that emulates the others, and host:NAME for one of several. A run that was imported has results in place
+// of samples.
 func (d *Data) busy(r record.Run) map[string]float64 {
-	samples, err := d.samples(r.ID)
-	if err != nil {
-		return nil
+	means, _ := d.sampled(r.ID) // none if they can't be read
+	busy := map[string]float64{}
+	for _, v := range slices.Concat(means, r.Results) {
+		if v.Metric == "cpu_idle" {
+			busy[v.Source] = 1 - v.Value
+		}
 	}
-	return record.Busy(r, samples)
+	return busy
 }
 
 // hostsOf returns the sources of the hosts whose processors were sampled at a point: first the one that emulates
@@ -175,12 +180,6 @@ func serverNumber(source string) int {
 		return -1
 	}
 	return number - 1
-}
-
-// sampled returns the mean of the samples of a metric of a host over a run.
-func (d *Data) sampled(r record.Run, source, metric string) (float64, bool) {
-	samples, _ := d.samples(r.ID) // none if they can't be read
-	return record.Find(record.Means(samples), source, metric)
 }
 
 // Limit finds the bottleneck of a point: the first of the components that are at least Busy.
@@ -259,8 +258,8 @@ func inUse(busy []Component) string {
 // MachineBusy returns the utilization of the processors that a run can exhaust: that of the host that runs everything,
 // or emulates the others, else of the busiest of several hosts; 0 if none was measured.
 func (d *Data) MachineBusy(r record.Run) (float64, error) {
-	samples, err := d.samples(r.ID)
-	busy := record.Busy(r, samples)
+	_, err := d.sampled(r.ID)
+	busy := d.busy(r)
 	if share, ok := busy[record.SourceHost]; ok || len(busy) == 0 {
 		return share, err
 	}

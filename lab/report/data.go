@@ -28,23 +28,23 @@ type Data struct {
 	cpus   map[string][]int  // the processors that the testbed gives the programs of a role; none: all
 	store  *record.Record
 	// Parts of store by run, once they have been read:
-	hosts      map[int64][]record.Window
+	hosts      map[int64][]record.Value // means of the samples
 	histograms map[int64][]record.Bin
 }
 
 // All returns the runs, the failed ones last.
 func (d *Data) All() []record.Run { return slices.Concat(d.Runs(), d.Failed) }
 
-// samples returns the samples of the hosts during a run.
-func (d *Data) samples(run int64) ([]record.Window, error) {
+// sampled returns the means of the samples of the hosts during a run.
+func (d *Data) sampled(run int64) ([]record.Value, error) {
 	if got, ok := d.hosts[run]; ok {
 		return got, nil
 	}
-	got, err := d.store.HostSamples(run)
+	samples, err := d.store.HostSamples(run)
 	if err == nil {
-		d.hosts[run] = got
+		d.hosts[run] = record.Means(samples)
 	}
-	return got, err
+	return d.hosts[run], err
 }
 
 // distribution returns the histogram of a metric of a run; nil if there is none. An empty command means all commands.
@@ -79,7 +79,7 @@ func Read(ctx context.Context, r *record.Record, confidence float64, wanted map[
 	}
 	d := &Data{
 		Manifest: r.Manifest(), Dir: r.Dir(), Confidence: confidence, wanted: wanted, store: r,
-		hosts: map[int64][]record.Window{}, histograms: map[int64][]record.Bin{},
+		hosts: map[int64][]record.Value{}, histograms: map[int64][]record.Bin{},
 	}
 	if d.Warnings, err = r.Warnings(ctx); err != nil {
 		return nil, err

@@ -136,7 +136,8 @@ func (d *Data) full(run record.Run, of direction) (most float64, known bool) {
 		if !strings.HasPrefix(m.Name, of.role+"-") || limit <= 0 {
 			continue
 		}
-		if bytes, ok := d.sampled(run, record.SourceHost+":"+m.Name, metric); ok {
+		means, _ := d.sampled(run.ID) // none if they can't be read
+		if bytes, ok := record.Find(means, record.SourceHost+":"+m.Name, metric); ok {
 			most, known = max(most, bytes/limit), true
 		}
 	}
@@ -154,7 +155,7 @@ const (
 // bandwidths returns marks for the bandwidth limits of lines that are at most highest: several if they differ, as with
 // different numbers of servers. A limit that differs along the x axis, as with different sizes of values, is a line.
 func (a *artist) bandwidths(lines []Line, highest float64) (marks []plot.Mark) {
-	limit := func(points []frame.Point) float64 {
+	limit := func(points ...frame.Point) float64 {
 		e := (frame.Point{Runs: frame.Frame{Points: points}.Runs(), Confidence: a.d.Confidence}).
 			Derive(a.d.bandwidthLimit)
 		if !e.OK() {
@@ -163,50 +164,42 @@ func (a *artist) bandwidths(lines []Line, highest float64) (marks []plot.Mark) {
 		return e.Mean
 	}
 	same := func(x, y float64) bool { return max(x/y, y/x) <= sameLimit }
-	type group struct {
-		first map[float64]float64 // limits of the first line, by position
-		at    map[float64][]frame.Point
-	}
-	var groups []group
+	var groups []map[float64][]frame.Point // of lines with the same limits, by position
 	for _, l := range lines {
-		limits, at := map[float64]float64{}, map[float64][]frame.Point{}
+		at := map[float64][]frame.Point{}
 		for _, p := range l.Points {
-			if of := limit([]frame.Point{p}); !math.IsNaN(of) {
-				x := a.d.place(a.v, p)
-				limits[x], at[x] = of, append(at[x], p)
+			if x := a.d.place(a.v, p); !math.IsNaN(limit(p)) {
+				at[x] = append(at[x], p)
 			}
 		}
-		if len(limits) == 0 {
-			continue
-		}
-		i := slices.IndexFunc(groups, func(g group) bool {
-			for x, of := range limits {
-				if first, ok := g.first[x]; !ok || !same(of, first) {
+		i := slices.IndexFunc(groups, func(group map[float64][]frame.Point) bool {
+			for x, points := range at {
+				if len(group[x]) == 0 || !same(limit(points...), limit(group[x][0])) {
 					return false
 				}
 			}
 			return true
 		})
 		if i < 0 {
-			groups = append(groups, group{limits, at})
+			groups = append(groups, at)
 			continue
 		}
 		for x, points := range at {
-			groups[i].at[x] = append(groups[i].at[x], points...)
+			groups[i][x] = append(groups[i][x], points...)
 		}
 	}
 	name := "bandwidth"
-	for _, g := range groups {
+	for _, group := range groups {
 		bound := plot.Line{Name: name, Look: plot.Bound}
 		var all []frame.Point
 		level := true
-		for _, x := range slices.Sorted(maps.Keys(g.at)) {
-			all = append(all, g.at[x]...)
-			of := limit(g.at[x])
+		for _, x := range slices.Sorted(maps.Keys(group)) {
+			all = append(all, group[x]...)
+			of := limit(group[x]...)
 			level = level && (len(bound.Points) == 0 || same(of, bound.Points[0].Y))
 			bound.Points = append(bound.Points, plot.At(x, of))
 		}
-		switch of := limit(all); {
+		switch of := limit(all...); {
 		case level && of <= highest:
 			marks = append(marks, plot.Limit{Name: name, Y: of})
 		case level:

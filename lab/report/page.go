@@ -87,12 +87,8 @@ func (d *Data) Report(v View) (*Report, error) {
 func (d *Data) foreign() string {
 	most, in, of := check.Foreign{}, 0, 0
 	for _, run := range d.Runs() {
-		samples, err := d.samples(run.ID)
-		if err != nil {
-			continue
-		}
-		run.HostSamples = samples
-		f, ok := check.ForeignLoad(run, d.Manifest)
+		means, _ := d.sampled(run.ID) // none if they can't be read
+		f, ok := check.ForeignLoad(run, means, d.Manifest)
 		if !ok {
 			continue
 		}
