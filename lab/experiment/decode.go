@@ -260,17 +260,16 @@ func (d *decoder) testbed(n *yaml.Node, key string, e *Experiment) {
 		"kind": func(key string, n *yaml.Node) { e.Testbed = d.word(n, key, testbeds) },
 		"cpus": func(key string, n *yaml.Node) {
 			e.CPUs = map[string][]int{}
-			cpus := fields{}
-			for _, role := range roles {
-				cpus[role] = func(key string, n *yaml.Node) {
-					for _, element := range d.list(n, key, "numbers of processors, from 0") {
-						e.CPUs[role] = append(e.CPUs[role], d.whole(element, key, 0, maxProcessor))
-					}
+			d.roles(n, key, func(role, key string, n *yaml.Node) {
+				for _, element := range d.list(n, key, "numbers of processors, from 0") {
+					e.CPUs[role] = append(e.CPUs[role], d.whole(element, key, 0, maxProcessor))
 				}
-			}
-			d.mapping(n, key, cpus)
+			})
 		},
-		"hosts": func(key string, n *yaml.Node) { e.Machines = d.machines(n, key) },
+		"hosts": func(key string, n *yaml.Node) {
+			e.Machines = map[string]Machine{}
+			d.roles(n, key, func(role, key string, n *yaml.Node) { e.Machines[role] = d.machine(n, key) })
+		},
 		"delay": func(key string, n *yaml.Node) {
 			e.Delay = d.duration(n, key, "a duration such as 0.5ms, at most "+maxDelay.String(), 0, maxDelay)
 		},

@@ -144,14 +144,13 @@ func (e *Experiment) completeMachines() {
 	maps.Copy(e.Machines, given)
 }
 
-func (d *decoder) machines(n *yaml.Node, key string) map[string]Machine {
-	machines := map[string]Machine{}
+// roles reads a mapping of roles.
+func (d *decoder) roles(n *yaml.Node, key string, read func(role, key string, n *yaml.Node)) {
 	keys := fields{}
 	for _, role := range roles {
-		keys[role] = func(key string, n *yaml.Node) { machines[role] = d.machine(n, key) }
+		keys[role] = func(key string, n *yaml.Node) { read(role, key, n) }
 	}
 	d.mapping(n, key, keys)
-	return machines
 }
 
 // machine reads the properties of a role's machines. Given properties replace those of the preset.
