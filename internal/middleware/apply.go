@@ -354,7 +354,7 @@ func (m *Middleware) beginPools(ctx context.Context, next, previous *core) {
 		if p.begun {
 			continue
 		}
-		isNew := previous.of(p.poolState) == nil
+		isNew, routed := previous.of(p.poolState) == nil, m.routing != nil && m.routing.joined
 		p.first.Store(p)
 		p.requireVersions()
 		reach(ctx, p.servers)
@@ -362,8 +362,8 @@ func (m *Middleware) beginPools(ctx context.Context, next, previous *core) {
 		if p.change != nil {
 			p.joinServers(m.mark(p.poolState))
 		}
-		p.absent.Store(isNew || m.routing == nil && next.isAbsent(p))
-		p.begin(!isNew && m.routing != nil && m.routing.joined)
+		p.absent.Store(isNew || !routed && next.isAbsent(p))
+		p.begin(!isNew && routed)
 		if !isNew && p.begun {
 			m.watchOthers(p.poolState)
 			if p.unswept.Load() {

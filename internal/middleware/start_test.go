@@ -304,3 +304,20 @@ func stopAll(servers []*mctest.Server) {
 		s.Stop()
 	}
 }
+
+// Pool b held x before it was removed; meanwhile x was written in pool a.
+func TestAPoolThatWasRemovedReadsNothingOldWhenItsServersAreReachedOnlyAfterTheStart(t *testing.T) {
+	both := newPools(t, middleware.WritersSeveral, 2, 0, "a", "b")
+	alone := both
+	alone.Pools = both.Pools[:1:1]
+	both.Routes.Prefixes = []route.Prefix{{Prefix: "x", Pool: "b"}}
+	for i, o := range []middleware.Options{both, alone} {
+		m := mwtest.Start(t, o)
+		require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, fmt.Sprintf("set x 0 0 1\r\n%d\r\n", i)))
+		require.NoError(t, m.Stop())
+	}
+	m, open := startCutOff(t, both)
+	open()
+	<-m.Ready()
+	require.Equal(t, "END\r\n", m.Dial(t).MustDo(t, "get x\r\n"))
+}
