@@ -236,6 +236,6 @@ func (c *core) joining(a routesChange) driven {
 		}
 		r.gutters[pool] = gutter
 	}
-	r.gains = gains(route.MovedBetween(before, c.router.Table()))
+	r.moved = route.MovedBetween(before, c.router.Table())
 	return r
 }

@@ -232,7 +232,7 @@ func (m *Middleware) replace(ctx context.Context, changed ...driven) error {
 	}
 	next := newCore(o, router, m.poolStates, servers, &m.shared)
 	moved := make([]bool, len(next.pools))
-	var cleaning []func()
+	var gains []gain
 	for i, p := range next.pools {
 		old := previous.of(p.poolState)
 		if old == nil {
@@ -247,7 +247,7 @@ func (m *Middleware) replace(ctx context.Context, changed ...driven) error {
 			// old values itself.
 			atOnce := differs && !p.options.inPhases(p.step)
 			if p.inherit(old, successors, atOnce); atOnce {
-				cleaning = append(cleaning, p.cleaning(m.work, backend.Mark{}, p.regains)...)
+				gains = append(gains, gain{pool: p, keys: p.regains})
 			}
 		}
 	}
@@ -292,7 +292,7 @@ func (m *Middleware) replace(ctx context.Context, changed ...driven) error {
 	}
 	next.makeWorkers(&m.shared, m.appendStats)
 	next.connect(ctx)
-	<-m.clean(cleaning)
+	<-m.clean(gains)
 	for _, s := range joined {
 		s.AwaitReadable(ctx, time.Now().Add(o.ConnectTimeout))
 	}

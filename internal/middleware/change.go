@@ -266,15 +266,14 @@ func (c *change) besides(phase route.Phase, seen sightings) route.Phase {
 	return phase
 }
 
-// cleaning returns what deletes, on servers that get keys, what they may still hold of these keys. Servers that join
-// are flushed anyway.
-func (c *change) cleaning(m *Middleware, phase route.Phase) []func() {
+// gains returns the keys that servers get.
+func (c *change) gains(m *Middleware, phase route.Phase) []gain {
 	if phase != route.DeleteNew {
 		return nil
 	}
 	p := m.current.Load().of(c.of)
 	gets := len(c.to.router.Servers()) // the first servers of p
-	return p.cleaning(m.work, m.mark(c.of), func(i int) func(key []byte) bool {
+	return []gain{{p, m.mark(c.of), func(i int) func(key []byte) bool {
 		if i >= gets || !c.to.router.Gains(p.servers[i].Name, c.from.router) {
 			return nil
 		}
@@ -282,7 +281,7 @@ func (c *change) cleaning(m *Middleware, phase route.Phase) []func() {
 			in, stored := p.router.At(key)
 			return slices.Contains(in.With(route.Drop, 0, stored, nil), i)
 		}
-	})
+	}}}
 }
 
 // markSteps is how many steps a mark lasts from the last look on: as long as a middleware may join the change, because
@@ -296,11 +295,6 @@ func (m *Middleware) mark(t *poolState) backend.Mark {
 	}
 	a := t.change.name()
 	return backend.Mark{Key: marker.CleanKey, Text: a.From + " " + a.To, For: markSteps * m.options.ChangeStep}
-}
-
-func (c *change) keepMarks(ctx context.Context, m *Middleware) {
-	mark := m.mark(c.of)
-	m.current.Load().of(c.of).each(func(s *backend.Server) { talk(ctx, s, mark.Keep) })
 }
 
 // heard acts on what others have announced:

@@ -49,8 +49,6 @@ type driven interface {
 	what() string
 	// board is where the change is announced; nil: it is not.
 	board(m *Middleware) *board
-	// keepMarks keeps the marks of servers that were cleaned.
-	keepMarks(ctx context.Context, m *Middleware)
 	// lasts returns how long the present phase lasts from now on; unknown: until something else has ended.
 	lasts(m *Middleware) time.Duration
 	// lookEvery is the time between two looks at what other middlewares have announced, and at what heard does.
@@ -60,8 +58,8 @@ type driven interface {
 	// prepare is called before phase is entered, when that has been announced and others have been seen. It returns the
 	// phase to enter instead.
 	prepare(ctx context.Context, m *Middleware, phase route.Phase, seen sightings) route.Phase
-	// cleaning returns what cleans servers in phase, which the present core serves.
-	cleaning(m *Middleware, phase route.Phase) []func()
+	// gains returns what servers of the present core get, and are cleaned of in phase.
+	gains(m *Middleware, phase route.Phase) []gain
 	// heard acts on what others have announced, if courseRows says nothing. It returns true if it has entered a phase.
 	heard(ctx context.Context, m *Middleware, seen sightings) bool
 	// end is called when the last phase has ended.
@@ -71,8 +69,6 @@ type driven interface {
 func (c *course) progress() *course { return c }
 
 func (c *course) board(*Middleware) *board { return nil }
-
-func (c *course) keepMarks(context.Context, *Middleware) {}
 
 func (c *course) heard(context.Context, *Middleware, sightings) bool { return false }
 
@@ -211,7 +207,9 @@ func (m *Middleware) look(ctx context.Context, d driven) (entered bool) {
 	c := d.progress()
 	seen, row := m.announce(ctx, d, c.phase), &courseRows[c.phase]
 	if c.phase != route.Settled {
-		d.keepMarks(ctx, m)
+		for _, g := range d.gains(m, route.DeleteNew) {
+			g.pool.each(func(s *backend.Server) { talk(ctx, s, g.mark.Keep) })
+		}
 	}
 	switch soon := time.Now().Add(m.lookEvery()); {
 	case seen.has(row.endsFor...):
@@ -271,8 +269,8 @@ func (m *Middleware) entered(ctx context.Context, d driven) {
 // beginCleaning begins to clean what d cleans in its present phase. applying is held.
 func (m *Middleware) beginCleaning(d driven) {
 	c := d.progress()
-	if cleaning := d.cleaning(m, c.phase); len(cleaning) > 0 {
-		c.cleaned = m.clean(cleaning)
+	if gains := d.gains(m, c.phase); len(gains) > 0 {
+		c.cleaned = m.clean(gains)
 	}
 }
 
@@ -283,11 +281,26 @@ func (m *Middleware) enterOrLog(ctx context.Context, phase route.Phase, d driven
 	}
 }
 
-// clean runs cleaning, and returns a channel that is closed afterwards. applying is held.
-func (m *Middleware) clean(cleaning []func()) <-chan struct{} {
+// gain is what the servers of a pool get: keys of which they may hold old values.
+type gain struct {
+	pool *pool
+	mark backend.Mark                           // says, on a server, that it was cleaned
+	keys func(server int) func(key []byte) bool // those that a server gets; nil: none
+}
+
+// clean deletes what servers may hold of keys that they get, unless their marks say that this was done, and returns a
+// channel that is closed afterwards. Servers that join are flushed anyway. applying is held.
+func (m *Middleware) clean(gains []gain) <-chan struct{} {
 	var running sync.WaitGroup
-	for _, one := range cleaning {
-		running.Go(one)
+	for _, g := range gains {
+		for i, s := range g.pool.servers {
+			if g.pool.options.Rejoin == backend.RejoinTrust || s.Joins() {
+				continue
+			}
+			if keys := g.keys(i); keys != nil {
+				running.Go(func() { s.Purge(m.work, keys, g.mark) })
+			}
+		}
 	}
 	cleaned := make(chan struct{})
 	m.background.Go(func() {
@@ -296,23 +309,4 @@ func (m *Middleware) clean(cleaning []func()) <-chan struct{} {
 		m.drives()
 	})
 	return cleaned
-}
-
-// cleaning returns what deletes on p's servers what they may still hold of keys that they get, unless mark says that
-// this was done. gained returns which keys a server gets; nil: none. Servers that join are flushed anyway.
-func (p *pool) cleaning(ctx context.Context, mark backend.Mark,
-	gained func(server int) func(key []byte) bool,
-) (all []func()) {
-	if p.options.Rejoin == backend.RejoinTrust {
-		return nil
-	}
-	for i, s := range p.servers {
-		if s.Joins() {
-			continue
-		}
-		if gets := gained(i); gets != nil {
-			all = append(all, func() { s.Purge(ctx, gets, mark) })
-		}
-	}
-	return all
 }

@@ -51,10 +51,9 @@ func (r *rerouting) close(o *PoolOptions) {
 	}
 }
 
-// cleanGutters returns what deletes, in gutters that are about to be used, what they may still hold of their pools'
-// keys. Nobody stores such keys there at this time: the other middlewares are at most one phase away, and closed their
-// gutters as well.
-func (m *Middleware) cleanGutters(r *rerouting) (cleaning []func()) {
+// gutterGains returns the keys that gutters get which are about to be used: those of their pools. Nobody stores such
+// keys there at this time: the other middlewares are at most one phase away, and closed their gutters as well.
+func (m *Middleware) gutterGains(r *rerouting) (gains []gain) {
 	c := m.current.Load()
 	stripped := c.router.Stripped()
 	for at, p := range c.pools {
@@ -80,9 +79,9 @@ func (m *Middleware) cleanGutters(r *rerouting) (cleaning []func()) {
 				For: m.options.ChangeStep,
 			}
 		}
-		cleaning = append(cleaning, p.cleaning(m.work, mark, func(int) func(key []byte) bool { return holds })...)
+		gains = append(gains, gain{p, mark, func(int) func(key []byte) bool { return holds }})
 	}
-	return cleaning
+	return gains
 }
 
 // openGutters records, before the core begins to serve, that gutters may hold keys of any server: keys that an earlier

@@ -216,13 +216,10 @@ func (p *pool) judge(looks marker.Looks, routed bool) {
 // cleanJoined cleans servers that get keys by a change that is past delete-new already. The others have done it, and
 // their marks say so. applying is held.
 func (m *Middleware) cleanJoined() {
-	for _, t := range m.poolStates {
-		if t.change != nil && t.change.joined && t.change.phase != route.DeleteNew {
-			<-m.clean(t.change.cleaning(m, route.DeleteNew))
+	for _, d := range m.underWay() {
+		if c := d.progress(); c.joined && c.phase != route.DeleteNew {
+			<-m.clean(d.gains(m, route.DeleteNew))
 		}
-	}
-	if r := m.routing; r != nil && r.phase == route.ReadNew {
-		<-m.clean(m.cleanRerouted(r))
 	}
 }
 

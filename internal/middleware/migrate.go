@@ -264,15 +264,15 @@ func (d *migrating) copiesIn(m *Middleware) time.Duration {
 	return max(0, from.Sub(now))
 }
 
-// cleaning returns what deletes what the new pool, and its gutter, may still hold of the keys that it gets. Of the pool
-// it does nothing once the migration is past that phase: then the records on the servers have the keys that the pool
-// gets, and each server is cleaned by its record.
-func (d *migrating) cleaning(m *Middleware, _ route.Phase) (cleaning []func()) {
+// gains returns, once, the keys that the new pool, and its gutter, get. It leaves out the pool once the migration is
+// past that phase: then the records on the servers have the keys that the pool gets, and each server is cleaned by its
+// record.
+func (d *migrating) gains(m *Middleware, now route.Phase) (gains []gain) {
 	g, c := &d.g, m.current.Load()
 	used := m.usedUntil(g)
 	phase, _, _ := g.Phase(m.clock(), c.options.ChangeStep)
 	from, to := c.options.number(g.From), c.options.number(g.To)
-	if !d.cleans || phase >= route.MigrationDone || from < 0 || to < 0 || g.inside() || m.clock().Before(used) {
+	if !d.cleans || now != d.phase || phase >= route.MigrationDone || from < 0 || to < 0 || g.inside() || m.clock().Before(used) {
 		return nil
 	}
 	d.cleans = false
@@ -288,9 +288,7 @@ func (d *migrating) cleaning(m *Middleware, _ route.Phase) (cleaning []func()) {
 		For: min(g.over().Sub(m.clock()), protocol.LongestExpiry*time.Second),
 	}
 	clean := func(pool int) {
-		cleaning = append(cleaning, c.pools[pool].cleaning(m.work, mark, func(int) func(key []byte) bool {
-			return gained
-		})...)
+		gains = append(gains, gain{c.pools[pool], mark, func(int) func(key []byte) bool { return gained }})
 	}
 	if phase < route.MigrationDeleteNew || phase == route.MigrationDeleteNew && !used.IsZero() {
 		clean(to)
@@ -298,7 +296,7 @@ func (d *migrating) cleaning(m *Middleware, _ route.Phase) (cleaning []func()) {
 	for _, gutter := range c.router.Pools()[to].Gutters() {
 		clean(gutter.Number())
 	}
-	return cleaning
+	return gains
 }
 
 // heard counts reads, begins to clean if that had to wait, and copies when all middlewares are in the phase for that.

@@ -29,7 +29,7 @@ type rerouting struct {
 	from route.Routes
 	// gutters are the previous gutters of the pools whose gutters are closed, by the pools' names.
 	gutters map[string]route.Standin
-	gains   map[string]bool // the pools that get keys
+	moved   []route.Moved
 }
 
 // shift describes how new options, not yet applied, move keys to other pools, and change gutters.
@@ -180,19 +180,13 @@ func (m *Middleware) reroutes(o *Options, s shift) *rerouting {
 	if _, err := route.NewTable(o.names(), from); err != nil { // without phases a pool may be removed at once
 		from = o.Routes
 	}
-	m.routing = &rerouting{
-		course: course{alone: !s.phased}, from: from, gutters: s.gutters, gains: gains(s.moved),
-	}
+	m.routing = &rerouting{course: course{alone: !s.phased}, from: from, gutters: s.gutters, moved: s.moved}
 	return m.routing
 }
 
-// gains returns the pools that get keys.
-func gains(moved []route.Moved) map[string]bool {
-	pools := map[string]bool{}
-	for _, k := range moved {
-		pools[k.To] = true
-	}
-	return pools
+// gives reports whether p gets keys.
+func (r *rerouting) gives(p *pool) bool {
+	return slices.ContainsFunc(r.moved, func(k route.Moved) bool { return k.To == p.name })
 }
 
 func (r *rerouting) what() string { return "the change of routes" }
@@ -205,30 +199,27 @@ func (r *rerouting) next(*Middleware) route.Phase {
 }
 
 func (r *rerouting) prepare(_ context.Context, m *Middleware, phase route.Phase, _ sightings) route.Phase {
+	if phase == route.DeleteNew {
+		m.unmarkLosers(r)
+	}
 	m.options.Log.Info("routes of keys change", "phase", phase.String())
 	return phase
 }
 
-// cleaning returns what deletes, in pools that get keys, what their servers may still hold of these keys; in the last
-// phase, what gutters hold that are about to be used.
-func (r *rerouting) cleaning(m *Middleware, phase route.Phase) []func() {
-	switch phase {
+// gains returns the keys that pools get; in the last phase, those that gutters get.
+func (r *rerouting) gains(m *Middleware, phase route.Phase) (gains []gain) {
+	switch c := m.current.Load(); phase {
 	case route.DeleteNew:
-		m.unmarkLosers(r)
-		return m.cleanRerouted(r)
-	case route.Settled:
-		return m.cleanGutters(r)
-	}
-	return nil
-}
-
-func (r *rerouting) keepMarks(ctx context.Context, m *Middleware) {
-	for _, p := range m.current.Load().pools {
-		if p.had != nil && r.gains[p.name] {
-			mark := m.routesMark(p)
-			p.each(func(s *backend.Server) { talk(ctx, s, mark.Keep) })
+		for i, p := range c.pools {
+			if p.had != nil && r.gives(p) {
+				gives := func(key []byte) bool { return c.router.Gives(i, key) }
+				gains = append(gains, gain{p, m.routesMark(p), func(int) func(key []byte) bool { return gives }})
+			}
 		}
+	case route.Settled:
+		return m.gutterGains(r)
 	}
+	return gains
 }
 
 // end opens the gutters that were closed.
@@ -239,21 +230,6 @@ func (r *rerouting) end(ctx context.Context, m *Middleware) {
 			m.options.Log.Error(r.what()+" cannot enter its next phase", "error", err)
 		}
 	}
-}
-
-// cleanRerouted returns what deletes, in pools that get keys, what their servers may still hold of these keys.
-func (m *Middleware) cleanRerouted(r *rerouting) (cleaning []func()) {
-	c := m.current.Load()
-	for i, p := range c.pools {
-		if p.had == nil || !r.gains[p.name] {
-			continue
-		}
-		mark := m.routesMark(p)
-		cleaning = append(cleaning, p.cleaning(m.work, mark, func(int) func(key []byte) bool {
-			return func(key []byte) bool { return c.router.Gives(i, key) }
-		})...)
-	}
-	return cleaning
 }
 
 // routesMark returns the mark by which other middlewares know that a server of p, which gets keys, was cleaned. It does
@@ -267,7 +243,8 @@ func (m *Middleware) routesMark(p *pool) backend.Mark {
 // again, they are to be cleaned again.
 func (m *Middleware) unmarkLosers(r *rerouting) {
 	for _, p := range m.current.Load().pools {
-		if p.had != nil && !r.gains[p.name] {
+		loses := func(k route.Moved) bool { return k.From == p.name }
+		if slices.ContainsFunc(r.moved, loses) && !r.gives(p) {
 			p.each(func(s *backend.Server) {
 				talk(m.work, s, func(l *link.Link) error { return l.Delete(marker.CleanRoutesKey) })
 			})
