@@ -15,11 +15,11 @@ const maxRetired = 256
 func (s *Server) retire(sock *wire.Socket) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sock == nil || s.proberless || len(s.retired) == maxRetired {
-		s.reset = true
+	if sock == nil || s.proberless || len(s.abandoned.retired) == maxRetired {
+		s.abandoned.reset = true
 		return false
 	}
-	s.retired = append(s.retired, sock)
+	s.abandoned.retired = append(s.abandoned.retired, sock)
 	return true
 }
 
@@ -31,13 +31,13 @@ const arrivalTime = 100 * time.Millisecond
 // abandoned are connections that were given up with writes under way.
 type abandoned struct {
 	retired []*wire.Socket
-	reset   bool
+	reset   bool // another connection had to be reset at once
 }
 
 // takeAbandoned removes and returns the abandoned connections, which the caller must settle; mu is held.
 func (s *Server) takeAbandoned() abandoned {
-	a := abandoned{s.retired, s.reset}
-	s.retired, s.reset = nil, false
+	a := s.abandoned
+	s.abandoned = abandoned{}
 	return a
 }
 

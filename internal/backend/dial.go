@@ -27,6 +27,11 @@ type Access struct {
 // Dial connects to the server's current address and returns a connection that is ready for requests. TLS and
 // authentication are part of connecting, and of its timeout.
 func (s *Server) Dial(ctx context.Context) (*wire.Socket, error) {
+	return s.dial(ctx, s.versions.Load())
+}
+
+// dial is Dial; versions: as in open.
+func (s *Server) dial(ctx context.Context, versions bool) (*wire.Socket, error) {
 	o := s.options.Load()
 	deadline := time.Now().Add(o.ConnectTimeout)
 	var attempts atomic.Int32 // one for each address of a host
@@ -47,7 +52,6 @@ func (s *Server) Dial(ctx context.Context) (*wire.Socket, error) {
 		_ = c.Close()
 		return nil, err
 	}
-	versions := s.versions.Load()
 	if o.TLS == nil && o.Login == nil && !versions {
 		return sock, nil
 	}
@@ -90,10 +94,9 @@ func (a *Access) open(ctx context.Context, sock *wire.Socket, network, addr stri
 		}
 	}
 	if versions {
-		switch err := askVersions(sock); {
-		case errors.Is(err, errNoVersions):
-			return stepError(err.Error())
-		case err != nil:
+		if err := askVersions(sock); errors.Is(err, errNoVersions) {
+			return err
+		} else if err != nil {
 			return stepFailed("versions", err)
 		}
 	}

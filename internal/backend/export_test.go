@@ -6,7 +6,7 @@ import "errors"
 func (s *Server) Retired() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.retired)
+	return len(s.abandoned.retired)
 }
 
 // EndFlush is what a look at the server does that finds no marks there.

@@ -14,38 +14,24 @@ import (
 // keeper is the one who keeps what middlewares write on a server, and its connection.
 type keeper struct {
 	*copyOf
+	Line
 	records *Records
-	server  *Server
-	link    *link.Link // nil: there is none
-	moves   int32      // of the server, when the link was made
 }
 
 // talk calls say with a link to the server, which stays open for the next time.
-func (k *keeper) talk(ctx context.Context, say func(l *link.Link) error) (err error) {
-	if k.server.moves.Load() != k.moves {
-		k.hangUp()
-	}
-	if k.link == nil {
-		k.moves = k.server.moves.Load()
-		begun := stats.Now()
-		k.link, err = k.server.Link(ctx)
+func (k *keeper) talk(ctx context.Context, say func(l *link.Link) error) error {
+	before, begun := k.Open, stats.Now()
+	l, err := k.Link(ctx)
+	if err != nil || l != before {
 		k.records.connects(k.server, begun, err)
-		if err != nil {
-			k.link = nil
-			return err
-		}
 	}
-	if err = say(k.link); err != nil {
-		k.hangUp()
+	if err != nil {
+		return err
+	}
+	if err = say(l); err != nil {
+		k.HangUp()
 	}
 	return err
-}
-
-func (k *keeper) hangUp() {
-	if k.link != nil {
-		k.link.Close()
-		k.link = nil
-	}
 }
 
 // Keep keeps on s what middlewares write there, until ctx is done: the records for the next start, and the marks, which
@@ -57,12 +43,12 @@ func (r *Records) Keep(ctx context.Context, s *Server) {
 		return
 	}
 	r.mu.Lock()
-	k := &keeper{copyOf: r.copies[s], records: r, server: s}
+	k := &keeper{r.copies[s], s.Line(), r}
 	r.mu.Unlock()
 	if k.copyOf == nil {
 		return
 	}
-	defer k.hangUp()
+	defer k.HangUp()
 	refresh := time.Now().Add(refreshAfter())
 	for due := true; ctx.Err() == nil; {
 		respects, pause := r.RespectsMarks(), refreshEvery
@@ -78,7 +64,7 @@ func (r *Records) Keep(ctx context.Context, s *Server) {
 			r.watches(k.copyOf, func(w *watched) { w.asked = 0 })
 		}
 		if !respects {
-			k.hangUp()
+			k.HangUp()
 		}
 		timer := time.NewTimer(min(pause, time.Until(refresh)))
 		select {

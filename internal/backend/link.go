@@ -35,34 +35,61 @@ func (s *Server) Talk(ctx context.Context, say func(l *link.Link) error) error {
 	return say(l)
 }
 
+// Line is a link to a server that stays open until it fails, or the server moves. Owned by one goroutine.
+type Line struct {
+	Open   *link.Link // nil: there is none
+	server *Server
+	moves  int32 // of the server, when the link was made
+}
+
+// Line returns a line to the server, without a link yet.
+func (s *Server) Line() Line { return Line{server: s} }
+
+// Link returns the link that is open, or a new one. What still answers at an address that the server has left says
+// nothing about the server.
+func (l *Line) Link(ctx context.Context) (open *link.Link, err error) {
+	moves := l.server.Moves()
+	if moves != l.moves {
+		l.HangUp()
+	}
+	if l.Open == nil {
+		if open, err = l.server.Link(ctx); err != nil {
+			return nil, err
+		}
+		l.Open, l.moves = open, moves
+	}
+	return l.Open, nil
+}
+
+// HangUp closes the link.
+func (l *Line) HangUp() {
+	if l.Open != nil {
+		l.Open.Close()
+		l.Open = nil
+	}
+}
+
 // errNoVersions: the server does not store an item with the version that the request gives.
-var errNoVersions = errors.New("no versions: a memcached before 1.6.27 (it does not know the flag E), or one with " +
-	"-C; " +
-	"with it several mcmw cannot keep replicas alike, and a cas that one server has given may win on another; " +
-	"accepted: memcached 1.6.27 or later, " +
-	"or --writers one, if mcmw is then restarted and not all servers have versions")
+const errNoVersions stepError = "no versions: a memcached before 1.6.27 (it does not know the flag E), or one with " +
+	"-C; with it several mcmw cannot keep replicas alike, and a cas that one server has given may win on another; " +
+	"accepted: memcached 1.6.27 or later, or --writers one, if mcmw is then restarted and not all servers have " +
+	"versions"
 
 // NeedVersions sets whether connections are made only to servers that store items with the version that the request
 // gives. Existing connections stay.
 func (s *Server) NeedVersions(needed bool) { s.versions.Store(needed) }
 
-// HasVersions reports whether the server stores items with the version that the request gives.
+// HasVersions reports whether the server stores items with the version that the request gives. One that is not used
+// without versions fails.
 func (s *Server) HasVersions(ctx context.Context) (bool, error) {
-	sock, err := s.Dial(ctx)
+	sock, err := s.dial(ctx, true)
+	if errors.Is(err, errNoVersions) && !s.versions.Load() {
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
-	defer sock.Close()
-	defer context.AfterFunc(ctx, func() { _ = sock.Abort() })()
-	if err := setDeadlines(sock, time.Now().Add(s.options.Load().ConnectTimeout)); err != nil {
-		return false, err
-	}
-	switch err := askVersions(sock); {
-	case errors.Is(err, errNoVersions):
-		return false, nil
-	case err != nil:
-		return false, plain(err)
-	}
+	_ = sock.Close()
 	return true, nil
 }
 
@@ -138,10 +165,8 @@ func (s *Server) List(ctx context.Context, pauses bool, each func(item protocol.
 			case tries == busyTries:
 				return errors.New("the list of keys: the server has been making another list for too long")
 			}
-			select {
-			case <-ctx.Done():
+			if !Pause(ctx, busyPause) {
 				return ctx.Err()
-			case <-time.After(busyPause):
 			}
 		}
 	})

@@ -93,12 +93,21 @@ func (s *Server) recover(ctx context.Context) bool {
 			s.Failed(plain(err))
 			pause = min(pause*3/2, probeMax)
 		}
-		select {
-		case <-ctx.Done():
+		if !Pause(ctx, time.Duration(float64(pause)*(0.8+0.4*rand.Float64()))) {
 			return false
-		case <-time.After(time.Duration(float64(pause) * (0.8 + 0.4*rand.Float64()))):
 		}
 	}
+}
+
+// Pause waits for d, or until ctx is done, and reports whether it is not.
+func Pause(ctx context.Context, d time.Duration) bool {
+	if d > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(d):
+		}
+	}
+	return ctx.Err() == nil
 }
 
 // rejoin removes the old values that the server may hold, and sets it up if it missed nothing meanwhile. p was

@@ -14,7 +14,6 @@ import (
 
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
-	"mcmw/internal/wire"
 )
 
 // ServerOptions are the settings of servers that an operator can change. A middleware's Options say what a zero field
@@ -137,11 +136,8 @@ type Server struct {
 	moved       func(key []byte) bool // keys to delete before it serves reads; nil: none
 	joins       *Mark                 // it has joined and is not clean yet; nil: it is clean, or is no new server
 	refill      refill
-	// retired are connections that were given up with writes under way; the prober takes them. reset: another
-	// connection had to be reset at once. proberless: the prober has ended.
-	retired    []*wire.Socket
-	reset      bool
-	proberless bool
+	abandoned   abandoned // the prober takes them
+	proberless  bool      // the prober has ended
 }
 
 // NewServer returns the server that s names, up.

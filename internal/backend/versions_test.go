@@ -21,11 +21,11 @@ func TestOnlyAReplyToTheProbeTellsWhetherAServerHasVersions(t *testing.T) {
 		{answer: "ERROR\r\n"},
 		{
 			answer:  "ERROR Too many open connections\r\n",
-			problem: "the server answered: ERROR Too many open connections",
+			problem: "versions: the server answered: ERROR Too many open connections",
 		},
 		{
 			answer:  "SERVER_ERROR out of memory storing object\r\n",
-			problem: "the server answered: SERVER_ERROR out of memory storing object",
+			problem: "versions: the server answered: SERVER_ERROR out of memory storing object",
 		},
 	} {
 		t.Run(tc.answer, func(t *testing.T) {

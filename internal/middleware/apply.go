@@ -222,7 +222,8 @@ func (m *Middleware) replace(ctx context.Context, changed ...driven) error {
 	}
 	previous := m.current.Load()
 	servers, joined, successors := m.serversFor(o, previous)
-	if len(changed) == 0 && !previous.anyUndecided() && onlyAddresses(&previous.options, &o) &&
+	undecided := func(p *pool) bool { return p.undecided }
+	if len(changed) == 0 && !slices.ContainsFunc(previous.pools, undecided) && onlyAddresses(&previous.options, &o) &&
 		previous.router.Rerouting() == router.Rerouting() &&
 		slices.Equal(previous.router.Migrations(), router.Migrations()) {
 		return nil
@@ -230,7 +231,7 @@ func (m *Middleware) replace(ctx context.Context, changed ...driven) error {
 	if v := m.hot.Values(); v != nil {
 		v.SetAge(o.hotAge())
 	}
-	next := newCore(o, router, m.poolStates, servers, &m.shared)
+	next := m.newCore(o, router, servers)
 	moved := make([]bool, len(next.pools))
 	var gains []gain
 	for i, p := range next.pools {
@@ -290,7 +291,7 @@ func (m *Middleware) replace(ctx context.Context, changed ...driven) error {
 			p.records.RespectMarks(m.keepsRespecting(p, old.respectsMarks()) || p.respectsMarks())
 		}
 	}
-	next.makeWorkers(&m.shared, m.appendStats)
+	m.makeWorkers(next)
 	next.connect(ctx)
 	<-m.clean(gains)
 	for _, s := range joined {
@@ -367,7 +368,7 @@ func (m *Middleware) beginPools(ctx context.Context, next, previous *core) {
 		if !isNew && p.begun {
 			m.watchOthers(p.poolState)
 			if p.unswept.Load() {
-				pause(ctx, aftermath)
+				backend.Pause(ctx, aftermath)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"mcmw/internal/backend"
 	"mcmw/internal/enum"
 )
 
@@ -49,7 +50,7 @@ func (m *Middleware) awaitReady(ctx context.Context) bool {
 				}
 			}
 		}
-		if !pause(ctx, readyPause) {
+		if !backend.Pause(ctx, readyPause) {
 			return false
 		}
 	}

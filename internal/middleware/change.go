@@ -220,7 +220,7 @@ func (m *Middleware) checkCopying(o *Options) error {
 func (c *change) prepare(ctx context.Context, m *Middleware, phase route.Phase, seen sightings) route.Phase {
 	b, other := c.board(m), m.conflict(c, seen)
 	if other != nil && phase == route.DeleteNew {
-		pause(ctx, giveWay)
+		backend.Pause(ctx, giveWay)
 		seen = m.announce(ctx, c, phase)
 		other = m.conflict(c, seen)
 	} else if other != nil {

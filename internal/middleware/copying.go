@@ -124,6 +124,6 @@ func (m *Middleware) copyMoved(ctx context.Context, t *poolState, name string, o
 					"error", err)
 			}
 		}
-		pause(ctx, sweepAgain)
+		backend.Pause(ctx, sweepAgain)
 	}
 }

@@ -12,8 +12,6 @@ import (
 
 	"mcmw/internal/backend"
 	"mcmw/internal/enum"
-	"mcmw/internal/hotkeys"
-	"mcmw/internal/keylock"
 	"mcmw/internal/marker"
 	"mcmw/internal/plan"
 	"mcmw/internal/queue"
@@ -36,7 +34,6 @@ type core struct {
 	lanes      *queue.Lanes
 	queues     []stats.Queue
 	workers    []*worker.Worker
-	hot        *hotkeys.Keys  // of the middleware
 	recipients []*recipient   // of the pools
 	migrating  []*migrating   // of the middleware
 	running    sync.WaitGroup // the workers' goroutines
@@ -109,20 +106,6 @@ type former struct {
 // keepPrevious is the number of previous placements kept. Earlier ones are forgotten.
 const keepPrevious = 8
 
-// shared is the state that outlives a core and is used by its workers.
-type shared struct {
-	registry *stats.Registry
-	entrance *queue.Entrance
-	locks    *keylock.Table
-	access   access
-	// changes counts the changes of the servers' states.
-	changes    atomic.Uint32
-	swept      stats.Sweeps
-	hot        *hotkeys.Keys // nil: hot keys are not counted
-	recipients []*recipient  // guarded by Middleware.applying
-	migrating  []*migrating  // guarded by Middleware.applying
-}
-
 // route returns the router for the placement in o.
 func (o *Options) route() (*route.Router, error) {
 	pools := make([]route.Pool, len(o.Pools))
@@ -168,11 +151,10 @@ func (m *Middleware) backend(t *poolState, o *PoolOptions) backend.Options {
 	}
 }
 
-// newCore returns a core with o, without workers. states are by pool, servers in the router's order.
-func newCore(o Options, router *route.Router, states []*poolState, servers []*backend.Server, s *shared) *core {
+// newCore returns a core with o, without workers. servers are in the router's order. applying is held.
+func (m *Middleware) newCore(o Options, router *route.Router, servers []*backend.Server) *core {
 	c := &core{
-		options: o, router: router, servers: servers, hot: s.hot,
-		recipients: s.recipients, migrating: s.migrating,
+		options: o, router: router, servers: servers, recipients: m.recipients, migrating: m.migrating,
 	}
 	for i, options := range o.Pools {
 		in := router.Pools()[i]
@@ -188,9 +170,9 @@ func newCore(o Options, router *route.Router, states []*poolState, servers []*ba
 				"pool", options.Name, "servers", len(in.Servers()), "needed", n)
 		}
 		p := &pool{
-			poolState: states[i], options: options, log: o.Log, step: o.ChangeStep, router: in.Alone(),
+			poolState: m.poolStates[i], options: options, log: o.Log, step: o.ChangeStep, router: in.Alone(),
 			servers: servers[in.Base():][:len(in.Servers())],
-			change:  states[i].change.copy(), share: router.Share(i), had: router.Before(i),
+			change:  m.poolStates[i].change.copy(), share: router.Share(i), had: router.Before(i),
 			rerouting: router.Rerouting(), migrates: router.MovesPool(i),
 		}
 		if !o.copies {
@@ -290,21 +272,6 @@ func (c *core) members() []worker.Member {
 	return members
 }
 
-// anySeveral reports whether other middlewares may write the servers of some pool.
-func (c *core) anySeveral() bool {
-	return slices.ContainsFunc(c.pools, func(p *pool) bool { return p.several.Load() })
-}
-
-// anyUndecided reports whether some pool is undecided.
-func (c *core) anyUndecided() bool {
-	return slices.ContainsFunc(c.pools, func(p *pool) bool { return p.undecided })
-}
-
-// marksUnknown reports whether no server of some pool may be read now, because the marks on the servers can't be read.
-func (c *core) marksUnknown() bool {
-	return slices.ContainsFunc(c.pools, func(p *pool) bool { return p.records.Unknown() })
-}
-
 // of returns the pool with state t; nil if the core does not have it.
 func (c *core) of(t *poolState) *pool {
 	for _, p := range c.pools {
@@ -318,7 +285,7 @@ func (c *core) of(t *poolState) *pool {
 // statistics describes the core to the registry.
 func (m *Middleware) statistics(c *core) stats.Options {
 	o := stats.Options{
-		HotKeys: c.hot, Delimiter: c.options.Prefixes, Depth: c.options.Depth, Queues: c.queues, Tap: c.options.Tap,
+		HotKeys: m.hot, Delimiter: c.options.Prefixes, Depth: c.options.Depth, Queues: c.queues, Tap: c.options.Tap,
 	}
 	wanted := make([]marker.Placement, len(c.pools))
 	for i, p := range c.pools {
@@ -348,12 +315,14 @@ func (m *Middleware) statistics(c *core) stats.Options {
 func (m *Middleware) addState(c *core, s *stats.Snapshot) {
 	at := s.Servers
 	for _, p := range c.pools {
+		s.Several = s.Several || p.several.Load()
+		s.MarksUnknown = s.MarksUnknown || p.records.Unknown()
 		for i, server := range p.servers {
 			at[i].Pool, at[i].Zone, at[i].Health = p.name, p.router.Servers()[i].Zone, server.Health()
 		}
 		at = at[len(p.servers):]
 	}
-	s.Several, s.MarksUnknown, s.Sweep = c.anySeveral(), c.marksUnknown(), m.swept.Snapshot()
+	s.Sweep = m.swept.Snapshot()
 	s.Sweep.Running = s.Sweep.Running || c.unswept() // or they will be compared at once
 	s.Gutters, s.Migrations = c.gutters(), m.migrations(c)
 	for _, r := range c.recipients {
@@ -361,14 +330,13 @@ func (m *Middleware) addState(c *core, s *stats.Snapshot) {
 	}
 }
 
-// makeWorkers creates the workers, without starting them.
-func (c *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
+// makeWorkers creates the workers of c, without starting them.
+func (m *Middleware) makeWorkers(c *core) {
 	o := worker.Options{
-		RequestOptions: c.options.RequestOptions, Lanes: c.lanes, Entrance: s.entrance, Router: c.router,
-		Locks:   s.locks,
-		Servers: c.servers, Changes: &s.changes, Detours: c.options.detourLanes(len(c.servers)),
-		MaxValue: c.options.Limits.MaxValue, Hot: s.hot.Values(), Usage: s.registry.Usage(),
-		StatsText: statsText, Log: c.options.Log,
+		RequestOptions: c.options.RequestOptions, Lanes: c.lanes, Entrance: m.entrance, Router: c.router,
+		Locks: m.locks, Servers: c.servers, Changes: &m.changes, Detours: c.options.detourLanes(len(c.servers)),
+		MaxValue: c.options.Limits.MaxValue, Hot: m.hot.Values(), Usage: m.registry.Usage(),
+		StatsText: m.appendStats, Log: c.options.Log,
 	}
 	o.StallAfter = c.options.stallAfter()
 	for i, p := range c.pools {

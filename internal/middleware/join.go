@@ -24,7 +24,7 @@ func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 		return c
 	}
 	servers, _, _ := m.serversFor(o, c)
-	next := newCore(o, router, m.poolStates, servers, &m.shared)
+	next := m.newCore(o, router, servers)
 	next.requireVersions()
 	reach(ctx, slices.DeleteFunc(slices.Clone(servers), func(s *backend.Server) bool {
 		return slices.Contains(c.servers, s)

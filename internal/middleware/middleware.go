@@ -27,13 +27,18 @@ import (
 // Middleware is one middleware. New makes it, Listen binds its addresses, Run serves; each is called once, in this
 // order. Apply may be called at any time.
 type Middleware struct {
-	shared
-
 	// Static after construction.
-	stage *netstage.Stage
-	begun chan struct{} // closed when workers take batches: from now on the entrance may be used
-	ready chan struct{} // closed when Options.Ready is met for the first time
+	stage    *netstage.Stage
+	registry *stats.Registry
+	entrance *queue.Entrance
+	locks    *keylock.Table
+	hot      *hotkeys.Keys // nil: hot keys are not counted
+	begun    chan struct{} // closed when workers take batches: from now on the entrance may be used
+	ready    chan struct{} // closed when Options.Ready is met for the first time
 
+	// changes counts the changes of the servers' states.
+	changes atomic.Uint32
+	swept   stats.Sweeps
 	// current is the core that serves now; replaced by Apply.
 	current    atomic.Pointer[core]
 	accepting  atomic.Bool    // clients should connect
@@ -48,11 +53,14 @@ type Middleware struct {
 	// applying guards the fields below, and is held for as long as Apply takes.
 	applying   sync.Mutex
 	options    Options
+	access     access
 	work       context.Context // context of the serving goroutines; nil before Run has reached the servers
 	stopProber map[*backend.Server]context.CancelFunc
 	stopping   bool
 	poolStates []*poolState // by pool
 	routing    *rerouting   // nil: no change of routes is under way
+	recipients []*recipient
+	migrating  []*migrating
 	// busyUntil is, by pool, until when other middlewares may use it for a migration that was dropped here.
 	busyUntil map[string]time.Time
 }
@@ -164,7 +172,7 @@ func newMiddleware(o Options) (*Middleware, error) {
 		return nil, err
 	}
 	servers, _, _ := m.serversFor(o, nil)
-	c := newCore(o, router, m.poolStates, servers, &m.shared)
+	c := m.newCore(o, router, servers)
 	m.current.Store(c)
 	m.registry = stats.New(m.statistics(c))
 	m.entrance = queue.NewEntrance(c.lanes)
@@ -315,7 +323,7 @@ func (m *Middleware) begin(ctx, work context.Context) bool {
 		p.begin(m.routing != nil && m.routing.joined)
 	}
 	if c.unswept() {
-		pause(work, aftermath)
+		backend.Pause(work, aftermath)
 	}
 	for _, p := range c.pools {
 		for _, s := range p.servers {
@@ -333,7 +341,7 @@ func (m *Middleware) begin(ctx, work context.Context) bool {
 	for _, s := range c.servers {
 		s.AwaitReadable(ctx, clean)
 	}
-	c.makeWorkers(&m.shared, m.appendStats)
+	m.makeWorkers(c)
 	c.connect(ctx)
 	c.openGutters()
 	m.beginRecipients()

@@ -272,7 +272,8 @@ func (d *migrating) gains(m *Middleware, now route.Phase) (gains []gain) {
 	used := m.usedUntil(g)
 	phase, _, _ := g.Phase(m.clock(), c.options.ChangeStep)
 	from, to := c.options.number(g.From), c.options.number(g.To)
-	if !d.cleans || now != d.phase || phase >= route.MigrationDone || from < 0 || to < 0 || g.inside() || m.clock().Before(used) {
+	if !d.cleans || now != d.phase || phase >= route.MigrationDone || from < 0 || to < 0 || g.inside() ||
+		m.clock().Before(used) {
 		return nil
 	}
 	d.cleans = false
@@ -414,7 +415,7 @@ func (d *migrating) copyKeys(ctx context.Context, m *Middleware) {
 					"error", err)
 			}
 		}
-		pause(ctx, sweepAgain)
+		backend.Pause(ctx, sweepAgain)
 	}
 }
 

@@ -31,8 +31,8 @@ func (p *pool) refills(o *Options) bool {
 func (m *Middleware) refill(ctx context.Context, t *poolState) {
 	var of *core
 	var f *sweep.Refiller
-	defer func() { closeRefiller(f) }()
-	for last := time.Now(); pause(ctx, refillSoon); {
+	defer func() { f.Close() }()
+	for last := time.Now(); backend.Pause(ctx, refillSoon); {
 		c := m.current.Load()
 		p := c.of(t)
 		if p == nil {
@@ -46,7 +46,7 @@ func (m *Middleware) refill(ctx context.Context, t *poolState) {
 			spareAll(p.servers)
 			continue
 		case of != c:
-			closeRefiller(f)
+			f.Close()
 			of, f = c, &sweep.Refiller{
 				Router: p.router, Servers: p.servers, Owner: p.records.Owner(), Rate: c.options.RefillRate,
 				Replicas: p.replicas(), Settle: c.options.longestTimeout() + refillSlack, Log: p.log,
@@ -69,12 +69,6 @@ func (c *core) places(p *pool) bool {
 	}
 	now, before := q.record(), p.record()
 	return now.Equal(&before)
-}
-
-func closeRefiller(f *sweep.Refiller) {
-	if f != nil {
-		f.Close()
-	}
 }
 
 // spareAll lets servers be read that lack keys.
@@ -130,7 +124,7 @@ func (m *Middleware) refillOnce(ctx context.Context, p *pool, f *sweep.Refiller)
 		_ = f.Declare(ctx, at)
 	case err != nil && ctx.Err() == nil:
 		p.log.Warn("a server could not be refilled; trying again", "server", p.servers[at].Name, "error", err)
-		pause(ctx, sweepAgain)
+		backend.Pause(ctx, sweepAgain)
 	}
 }
 

@@ -47,7 +47,7 @@ func (m *Middleware) sweep(ctx context.Context, t *poolState) {
 			wait = m.sweepOnce(ctx, c, p, every, swept, logged)
 		}
 		swept.Runs(false)
-		if !pause(ctx, min(wait, sweepLook)) {
+		if !backend.Pause(ctx, min(wait, sweepLook)) {
 			return
 		}
 	}
@@ -124,7 +124,7 @@ func (m *Middleware) sweepOnce(ctx context.Context, c *core, p *pool, every time
 	}
 	// Wait for the server that prevented it: comparing the others again and again would find nothing.
 	for {
-		if !pause(ctx, sweepAgain) {
+		if !backend.Pause(ctx, sweepAgain) {
 			return sweepAgain
 		}
 		if current := m.current.Load().of(p.poolState); current == nil || current.readable() {

@@ -19,7 +19,6 @@ type feature uint8
 
 const (
 	strips      feature = iota // its route removes the prefix from keys
-	splitsReads                // a route sends all but reads to it
 	servesReads                // a route sends only reads to it
 	largeValues
 	migrates // its keys migrate, keys migrate to it, or some of its servers are filled
@@ -37,17 +36,6 @@ const (
 	trusts // what its servers hold after an outage
 	holds
 )
-
-// featureNames are how docs/routes.md calls the features.
-var featureNames = [...]string{
-	strips: "`strip`", splitsReads: "`reads`", servesReads: "being a pool for `reads`",
-	largeValues: "`large-values`", migrates: "a migration or warm-up", warmsUp: "a warm-up elsewhere",
-	hasGutter: "a gutter", isGutter: "being a gutter", sharesGutter: "a gutter with other keys",
-	fromItsGutter: "a migration from its gutter", readsGutter: "`reads` from its gutter",
-	hasShadow: "a shadow", isShadow: "being a shadow", hasRoute: "a route", isFollowed: "`follow`",
-	follows: "following another pool", trusts: "`rejoin: trust`",
-	holds: "`holds`",
-}
 
 // apart are the pairs of features that no pool may have, with what is said about the setting that gives it the first.
 //
@@ -155,7 +143,6 @@ func (o *Options) features() (all []given) {
 			}
 		}
 		if r.Reads != "" && r.Reads != r.Pool {
-			give(splitsReads, r.Pool, path, "{of}", of, "{reads}", strconv.Quote(r.Reads))
 			give(servesReads, r.Reads, path, "{of}", of, "{reads}", strconv.Quote(r.Reads))
 			if gutterOf(r.Pool) == r.Reads {
 				give(readsGutter, r.Pool, path, "{of}", of, "{reads}", strconv.Quote(r.Reads))

@@ -13,6 +13,17 @@ import (
 	"mcmw/internal/route"
 )
 
+// featureNames are how docs/routes.md calls the features.
+var featureNames = [...]string{
+	strips: "`strip`", servesReads: "being a pool for `reads`",
+	largeValues: "`large-values`", migrates: "a migration or warm-up", warmsUp: "a warm-up elsewhere",
+	hasGutter: "a gutter", isGutter: "being a gutter", sharesGutter: "a gutter with other keys",
+	fromItsGutter: "a migration from its gutter", readsGutter: "`reads` from its gutter",
+	hasShadow: "a shadow", isShadow: "being a shadow", hasRoute: "a route", isFollowed: "`follow`",
+	follows: "following another pool", trusts: "`rejoin: trust`",
+	holds: "`holds`",
+}
+
 func TestThePageOnRoutesSaysWhatAPoolCannotHaveTogether(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| a pool with | can't have |\n|---|---|\n")
@@ -36,7 +47,6 @@ func TestThePageOnRoutesSaysWhatAPoolCannotHaveTogether(t *testing.T) {
 func TestEachPairOfFeaturesThatIsApartIsRefused(t *testing.T) {
 	settings := map[feature]func(o *Options){
 		strips:      func(o *Options) { o.Routes.Prefixes[0].Strip = true },
-		splitsReads: func(o *Options) { o.Routes.Prefixes[0].Reads = "other" },
 		servesReads: func(o *Options) { o.Routes.Reads = "it" },
 		largeValues: func(o *Options) { o.Pools[0].Large = plan.Large{Limit: 1} },
 		migrates:    func(o *Options) { o.Migrations = append(o.Migrations, Migration{From: "other", To: "it"}) },

@@ -147,7 +147,7 @@ func (m *Middleware) keepsRespecting(p *pool, respected bool) bool {
 
 // endLingering waits until the pool of t may stop to respect marks, and then makes it stop.
 func (m *Middleware) endLingering(ctx context.Context, t *poolState) {
-	for pause(ctx, lingerEvery) {
+	for backend.Pause(ctx, lingerEvery) {
 		m.applying.Lock()
 		p := m.current.Load().of(t)
 		ends := p == nil || !t.lingers || p.readable()
@@ -159,16 +159,6 @@ func (m *Middleware) endLingering(ctx context.Context, t *poolState) {
 		if ends {
 			return
 		}
-	}
-}
-
-// pause waits for d, and returns false if ctx was done first.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 

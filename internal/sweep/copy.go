@@ -105,10 +105,8 @@ func (c *Copier) Run(ctx context.Context, keep func() time.Duration) error {
 			return err
 		}
 		for until := time.Now().Add(c.Pause); time.Now().Before(until); {
-			select {
-			case <-ctx.Done():
+			if !backend.Pause(ctx, min(time.Until(until), claimEvery)) {
 				return nil
-			case <-time.After(min(time.Until(until), claimEvery)):
 			}
 			if err := c.report(ctx); err != nil && ctx.Err() == nil {
 				return err
@@ -245,7 +243,7 @@ func inWindows[T any](ctx context.Context, server *backend.Server, rate int, cho
 		err := do(items)
 		items, size = nil, 0
 		for pause := time.Until(next); err == nil && pause > 0; pause = time.Until(next) {
-			if rest(ctx, min(pause, claimEvery)); ctx.Err() == nil {
+			if backend.Pause(ctx, min(pause, claimEvery)) {
 				err = do(nil)
 			}
 		}
@@ -270,19 +268,11 @@ func inWindows[T any](ctx context.Context, server *backend.Server, rate int, cho
 
 // transfer takes all transfers to their ends, step by step.
 func (c *Copier) transfer(ctx context.Context, items []*Transfer) error {
-	for open := items; len(open) > 0; {
-		for s := range c.session.servers {
-			if err := exchange(ctx, &c.session, s, open); err != nil {
-				return c.session.named(s, err)
-			}
+	for open := slices.Clone(items); len(open) > 0; {
+		if err := step(ctx, &c.session, open); err != nil {
+			return err
 		}
-		var left []*Transfer
-		for _, t := range open {
-			if t.Next() {
-				left = append(left, t)
-			}
-		}
-		open = left
+		open = slices.DeleteFunc(open, func(t *Transfer) bool { return !t.Next() })
 	}
 	copied := 0
 	for _, t := range items {
@@ -315,7 +305,18 @@ type course interface {
 	Answer(server int, reply []byte)
 }
 
-// exchange sends server s the requests of open in this step, and gives them the replies.
+// step sends all servers the requests of open in this step, and gives them the replies.
+func step[C course](ctx context.Context, in *session, open []C) error {
+	for s := range in.servers {
+		if err := exchange(ctx, in, s, open); err != nil {
+			in.hangUp(s)
+			return in.named(s, err)
+		}
+	}
+	return nil
+}
+
+// exchange is step for server s.
 func exchange[C course](ctx context.Context, in *session, s int, open []C) error {
 	var asking []C
 	var requests []protocol.Op

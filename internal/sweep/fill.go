@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"mcmw/internal/backend"
 	"mcmw/internal/link"
 	"mcmw/internal/protocol"
 )
@@ -95,7 +96,7 @@ func (c *Copier) Fill(ctx context.Context, missing *Missing) {
 				"try again", "error", why)
 		}
 		logged = why
-		rest(ctx, time.Duration(len(keys))*time.Second/time.Duration(c.Rate)-time.Since(begin))
+		backend.Pause(ctx, time.Duration(len(keys))*time.Second/time.Duration(c.Rate)-time.Since(begin))
 	}
 }
 
@@ -119,16 +120,5 @@ func (c *Copier) begin() {
 	c.session = newSession(slices.Concat(c.Servers, c.Targets))
 	if c.Rate == 0 {
 		c.Rate = DefaultRate
-	}
-}
-
-// rest waits for pause, or until ctx ends.
-func rest(ctx context.Context, pause time.Duration) {
-	if pause <= 0 {
-		return
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(pause):
 	}
 }

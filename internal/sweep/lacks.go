@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"mcmw/internal/backend"
 	"mcmw/internal/marker"
 )
 
@@ -111,7 +112,7 @@ func (w *Sweep) fill(ctx context.Context, s int) (filled bool, err error) {
 		return false, err
 	}
 	for full := false; !full; {
-		rest(ctx, fillLook)
+		backend.Pause(ctx, fillLook)
 		if !w.Fills() {
 			return false, ctx.Err()
 		}

@@ -1,13 +1,10 @@
 package sweep
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"io"
 
 	"mcmw/internal/marker"
 )
@@ -45,11 +42,7 @@ func (w *Sweep) readRecord(ctx context.Context, s int) (*record, error) {
 // decodeRecord returns nil if b is no valid record, as if there had been no sweep.
 func decodeRecord(b []byte) *record {
 	r := new(record)
-	decoder := json.NewDecoder(bytes.NewReader(b))
-	if err := decoder.Decode(r); err != nil || r.Began < 0 || r.Ended < 0 || r.Rounds < 0 {
-		return nil
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+	if err := json.Unmarshal(b, r); err != nil || r.Began < 0 || r.Ended < 0 || r.Rounds < 0 {
 		return nil
 	}
 	return r

@@ -169,13 +169,17 @@ func (f *Refiller) Declare(ctx context.Context, s int) error {
 }
 
 func (f *Refiller) begin() {
-	if f.links == nil {
+	if f.lines == nil {
 		f.session = newSession(f.Servers)
 	}
 }
 
-// Close closes the connections.
-func (f *Refiller) Close() { f.disconnect() }
+// Close closes the connections; f may be nil.
+func (f *Refiller) Close() {
+	if f != nil {
+		f.disconnect()
+	}
+}
 
 // Progress returns the progress of the middleware that refills server s.
 func (f *Refiller) Progress(ctx context.Context, s int) (p RefillProgress, ok bool) {
@@ -246,7 +250,7 @@ func (f *Refiller) Run(ctx context.Context, target int) (err error) {
 // sent on is closed: the server may still carry out what it got there. A middleware that has taken the claim may have
 // found the copies.
 func (f *Refiller) takeBack(failed error) error {
-	l := f.links[f.target]
+	l := f.lines[f.target].Open
 	if l == nil {
 		return failed
 	}
@@ -317,22 +321,16 @@ func (f *Refiller) add(ctx context.Context, items []*Refill) error {
 		return ErrReplaced
 	}
 	read := time.Now()
-	for open := items; len(open) > 0; {
+	for open := slices.Clone(items); len(open) > 0; {
 		if slices.ContainsFunc(open, (*Refill).Adds) && !f.Servers[f.target].AwaitMarked(ctx) {
 			return errRead
 		}
-		if err := f.step(ctx, open); err != nil {
+		if err := step(ctx, &f.session, open); err != nil {
 			// what was sent may be carried out
 			f.pending = append(f.pending, pendingRefill{items, read, time.Now()})
 			return err
 		}
-		var left []*Refill
-		for _, r := range open {
-			if r.Next() {
-				left = append(left, r)
-			}
-		}
-		open = left
+		open = slices.DeleteFunc(open, func(r *Refill) bool { return !r.Next() })
 	}
 	items = slices.DeleteFunc(items, func(r *Refill) bool { return !r.Pending() })
 	if len(items) > 0 {
@@ -349,7 +347,7 @@ func (f *Refiller) settle(ctx context.Context, all bool) error {
 			if !all {
 				return nil
 			}
-			rest(ctx, min(early, claimEvery))
+			backend.Pause(ctx, min(early, claimEvery))
 			if err := errors.Join(ctx.Err(), f.renew(ctx, false)); err != nil {
 				return err
 			}
@@ -359,38 +357,25 @@ func (f *Refiller) settle(ctx context.Context, all bool) error {
 			r.Check(waited)
 		}
 		copied := 0
-		for open := first.items; len(open) > 0; {
-			if err := f.step(ctx, open); err != nil {
+		for open := slices.Clone(first.items); len(open) > 0; {
+			if err := step(ctx, &f.session, open); err != nil {
 				return err
 			}
-			var left []*Refill
-			for _, r := range open {
+			open = slices.DeleteFunc(open, func(r *Refill) bool {
 				if !f.Servers[r.Source].Readable() {
 					r.Doubt()
 					f.doubted = true
 				}
-				if r.Next() {
-					left = append(left, r)
-				} else if r.Outcome() == TransferCopied {
+				more := r.Next()
+				if r.Outcome() == TransferCopied {
 					copied++
 				}
-			}
-			open = left
+				return !more
+			})
 		}
 		f.progress.Copied += uint64(copied)
 		f.Servers[f.target].Refilling(f.progress.String(), copied)
 		f.pending = f.pending[1:]
-	}
-	return nil
-}
-
-// step sends the requests of items in this step, and gives them the replies.
-func (f *Refiller) step(ctx context.Context, items []*Refill) error {
-	for s := range f.Servers {
-		if err := exchange(ctx, &f.session, s, items); err != nil {
-			f.hangUp(s)
-			return f.named(s, err)
-		}
 	}
 	return nil
 }

@@ -15,43 +15,27 @@ import (
 // session is a connection to each of some servers, made when it is needed. It is used by one goroutine.
 type session struct {
 	servers []*backend.Server
-	links   []*link.Link // by server; nil: not connected
-	moves   []int32      // by server: its Moves when the link was made
+	lines   []backend.Line // by server
 }
 
 func newSession(servers []*backend.Server) session {
-	return session{servers, make([]*link.Link, len(servers)), make([]int32, len(servers))}
+	c := session{servers: servers}
+	for _, s := range servers {
+		c.lines = append(c.lines, s.Line())
+	}
+	return c
 }
 
-// link returns the connection to server s. What still answers at an address that the server has left says nothing about
-// the server.
-func (c *session) link(ctx context.Context, s int) (*link.Link, error) {
-	moves := c.servers[s].Moves()
-	if c.moves[s] != moves {
-		c.hangUp(s)
-	}
-	if c.links[s] == nil {
-		l, err := c.servers[s].Link(ctx)
-		if err != nil {
-			return nil, err
-		}
-		c.links[s], c.moves[s] = l, moves
-	}
-	return c.links[s], nil
-}
+// link returns the connection to server s.
+func (c *session) link(ctx context.Context, s int) (*link.Link, error) { return c.lines[s].Link(ctx) }
 
 func (c *session) disconnect() {
-	for s := range c.links {
+	for s := range c.lines {
 		c.hangUp(s)
 	}
 }
 
-func (c *session) hangUp(s int) {
-	if c.links[s] != nil {
-		c.links[s].Close()
-		c.links[s] = nil
-	}
-}
+func (c *session) hangUp(s int) { c.lines[s].HangUp() }
 
 // named returns err with the name of server s.
 func (c *session) named(s int, err error) error {

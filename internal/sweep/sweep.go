@@ -242,7 +242,7 @@ func (w *Sweep) sweep(ctx context.Context, s int) error {
 		pause := time.Duration(int64(len(items))+bytes/valueWeight)*time.Second/time.Duration(w.Rate) - took
 		items = items[:0]
 		if err == nil {
-			rest(ctx, pause)
+			backend.Pause(ctx, pause)
 		}
 		return errors.Join(err, ctx.Err())
 	}
