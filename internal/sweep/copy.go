@@ -210,52 +210,55 @@ func (c *Copier) holders(key []byte, from, to []int) (olds, news []int) {
 // copyOf copies the keys whose first server is s.
 func (c *Copier) copyOf(ctx context.Context, s int) error {
 	var from, to []int // reused
-	return inWindows(ctx, c.Servers[s], c.Rate, func(item protocol.Dumped) *Transfer {
+	return inWindows(ctx, c.Servers[s], c.Rate, func(item protocol.Dumped) (chosen *Transfer, size int64) {
 		c.progress.Listed++
 		if c.Selects != nil && !c.Selects(item.Key) {
-			return nil
+			return nil, 0
 		}
 		if from, to = c.holders(item.Key, from[:0], to[:0]); len(from) == 0 || from[0] != s {
-			return nil
+			return nil, 0
 		}
 		return &Transfer{
 			Key: link.Key(string(item.Key)), Source: s, Others: slices.Clone(from[1:]), To: slices.Clone(to),
 			Hold: int64(c.Hold / time.Second),
-		}
-	}, func(items []*Transfer) error {
+		}, item.Size
+	}, func(items []*Transfer) (int64, error) {
 		if err := c.transfer(ctx, items); err != nil {
-			return err
+			return 0, err
 		}
-		return c.report(ctx)
+		return 0, c.report(ctx)
 	})
 }
 
 // inWindows lists the keys of server, and calls do with what choose made of them, unless that is nil: a window at a
-// time, and at most rate keys per second. While it waits, it calls do without items, which can renew a lease. It ends
-// with the first error of do, or if ctx ends.
-func inWindows[T any](ctx context.Context, server *backend.Server, rate int, choose func(protocol.Dumped) *T,
-	do func(items []*T) error,
+// time, and at most rate keys per second. size is that of a value which do will read, and read the bytes of others that
+// it has read. While inWindows waits, it calls do without items, which can renew a lease. It ends with the first error
+// of do, or if ctx ends.
+func inWindows[T any](ctx context.Context, server *backend.Server, rate int,
+	choose func(protocol.Dumped) (chosen *T, size int64), do func(items []*T) (read int64, err error),
 ) error {
 	var items []*T
-	var size int64
+	var sizes int64
 	all := func() error {
-		next := time.Now().Add(time.Duration(int64(len(items))+size/valueWeight) * time.Second / time.Duration(rate))
-		err := do(items)
-		items, size = nil, 0
+		begin := time.Now()
+		read, err := do(items)
+		keys := int64(len(items)) + (sizes+read)/valueWeight
+		items, sizes = nil, 0
+		next := begin.Add(time.Duration(keys) * time.Second / time.Duration(rate))
 		for pause := time.Until(next); err == nil && pause > 0; pause = time.Until(next) {
 			if backend.Pause(ctx, min(pause, claimEvery)) {
-				err = do(nil)
+				_, err = do(nil)
 			}
 		}
 		return errors.Join(err, ctx.Err())
 	}
 	err := server.List(ctx, true, func(item protocol.Dumped) error {
-		chosen := choose(item)
+		chosen, size := choose(item)
 		if chosen == nil {
 			return nil
 		}
-		items, size = append(items, chosen), size+item.Size
-		if len(items) < window && size < valuesAtOnce {
+		items, sizes = append(items, chosen), sizes+size
+		if len(items) < window && sizes < valuesAtOnce {
 			return nil
 		}
 		return all()

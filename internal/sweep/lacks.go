@@ -33,11 +33,11 @@ const (
 // tally is how many of a server's keys were compared, how many copies of them it lacks, and some of those keys.
 type tally struct {
 	keys, lacks uint64
-	some        []listed
+	some        []*listed
 }
 
 // count counts the copies of a key.
-func (w *Sweep) count(item listed) {
+func (w *Sweep) count(item *listed) {
 	for h, s := range item.holders {
 		t := &w.tallies[s]
 		if t.keys++; !item.copies[h].Held {
@@ -52,7 +52,7 @@ func (w *Sweep) count(item listed) {
 func (w *Sweep) stillLacks(ctx context.Context, s int) (bool, error) {
 	some := w.tallies[s].some
 	_, err := w.look(ctx, some, false, func(int, int) bool { return true })
-	return slices.ContainsFunc(some, func(item listed) bool {
+	return slices.ContainsFunc(some, func(item *listed) bool {
 		return item.copies[item.at].Held && !item.copies[slices.Index(item.holders, s)].Held
 	}), err
 }

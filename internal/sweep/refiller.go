@@ -296,14 +296,14 @@ func (f *Refiller) copyAll(ctx context.Context) error {
 // copyOf copies what server s holds and the target lacks.
 func (f *Refiller) copyOf(ctx context.Context, s int) error {
 	var room []int
-	return inWindows(ctx, f.Servers[s], f.Rate, func(item protocol.Dumped) *Refill {
+	return inWindows(ctx, f.Servers[s], f.Rate, func(item protocol.Dumped) (chosen *Refill, size int64) {
 		f.progress.Listed++
 		room = f.Router.Replicas(item.Key, room[:0])
 		if !slices.Contains(room, s) || !slices.Contains(room, f.target) {
-			return nil
+			return nil, 0
 		}
-		return &Refill{Key: link.Key(string(item.Key)), Source: s, Target: f.target}
-	}, func(items []*Refill) error {
+		return &Refill{Key: link.Key(string(item.Key)), Source: s, Target: f.target}, item.Size
+	}, func(items []*Refill) (int64, error) {
 		err := f.add(ctx, items)
 		if err == nil {
 			err = f.settle(ctx, false)
@@ -311,7 +311,7 @@ func (f *Refiller) copyOf(ctx context.Context, s int) error {
 		if err == nil {
 			err = f.renew(ctx, false)
 		}
-		return err
+		return 0, err
 	})
 }
 

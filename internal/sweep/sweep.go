@@ -221,16 +221,27 @@ type listed struct {
 
 // sweep compares the keys of server s.
 func (w *Sweep) sweep(ctx context.Context, s int) error {
-	items := make([]listed, 0, window)
-	compare := func() error {
+	return inWindows(ctx, w.Servers[s], w.Rate, func(item protocol.Dumped) (chosen *listed, size int64) {
+		w.progress.Listed++
+		if w.since > 0 && item.Accessed > 0 && item.Accessed < w.since {
+			return nil, 0
+		}
+		w.room = w.Router.Replicas(item.Key, w.room[:0])
+		at := slices.Index(w.room, s)
+		if at < 0 || len(w.room) == 1 {
+			return nil, 0 // the server is no holder of the key, or the only one
+		}
+		chosen = &listed{string(item.Key), slices.Clone(w.room), at, make([]Copy, len(w.room))}
+		chosen.copies[at] = Copy{Held: true, CAS: item.CAS}
+		return chosen, 0
+	}, func(items []*listed) (read int64, err error) {
 		begin := time.Now()
-		bytes, err := w.compare(ctx, s, items)
+		read, err = w.compare(ctx, s, items)
 		if w.lease != nil {
 			err = errors.Join(err, w.lease.renew(ctx, func() []byte { return nil }, false))
 		}
-		took := time.Since(begin)
 		w.progress.Keys += uint64(len(items))
-		w.Counts.Compared(len(items), took)
+		w.Counts.Compared(len(items), time.Since(begin))
 		if w.Progress != nil {
 			w.Progress(w.progress)
 		}
@@ -239,43 +250,17 @@ func (w *Sweep) sweep(ctx context.Context, s int) error {
 			w.Log.Info("comparing the replicas", "server", w.progress.Server, "keys", w.progress.Keys, "differ",
 				w.progress.Differ)
 		}
-		pause := time.Duration(int64(len(items))+bytes/valueWeight)*time.Second/time.Duration(w.Rate) - took
-		items = items[:0]
-		if err == nil {
-			backend.Pause(ctx, pause)
-		}
-		return errors.Join(err, ctx.Err())
-	}
-	err := w.Servers[s].List(ctx, true, func(item protocol.Dumped) error {
-		w.progress.Listed++
-		if w.since > 0 && item.Accessed > 0 && item.Accessed < w.since {
-			return nil
-		}
-		w.room = w.Router.Replicas(item.Key, w.room[:0])
-		at := slices.Index(w.room, s)
-		if at < 0 || len(w.room) == 1 {
-			return nil // the server is no holder of the key, or the only one
-		}
-		items = append(items, listed{string(item.Key), slices.Clone(w.room), at, make([]Copy, len(w.room))})
-		items[len(items)-1].copies[at] = Copy{Held: true, CAS: item.CAS}
-		if len(items) < window {
-			return nil
-		}
-		return compare()
+		return read, err
 	})
-	if err != nil {
-		return err
-	}
-	return compare()
 }
 
 // compare looks at keys that server s holds, and settles those that differ. It returns the number of bytes of values
 // that it read.
-func (w *Sweep) compare(ctx context.Context, s int, items []listed) (bytes int64, err error) {
+func (w *Sweep) compare(ctx context.Context, s int, items []*listed) (bytes int64, err error) {
 	if _, err := w.look(ctx, items, false, func(i, h int) bool { return h != items[i].at }); err != nil {
 		return 0, err
 	}
-	var doubtful []listed
+	var doubtful []*listed
 	for _, item := range items {
 		held := func(c Copy) bool { return c.Held }
 		earlier := slices.ContainsFunc(item.copies[:item.at], held)
@@ -308,7 +293,7 @@ func (w *Sweep) compare(ctx context.Context, s int, items []listed) (bytes int64
 
 // settle looks at a key until its copies agree, or two looks in a row show the same disagreement. Then it deletes
 // copies, or calls Found.
-func (w *Sweep) settle(ctx context.Context, c *Case, item []listed) (bytes int64, err error) {
+func (w *Sweep) settle(ctx context.Context, c *Case, item []*listed) (bytes int64, err error) {
 	if w.Lock != nil {
 		defer w.Lock([]byte(item[0].key))()
 	}
@@ -331,9 +316,9 @@ func (w *Sweep) settle(ctx context.Context, c *Case, item []listed) (bytes int64
 			w.Counts.Disagreed()
 		}
 		if w.Found != nil {
-			return bytes, w.Found(w.difference(&item[0]))
+			return bytes, w.Found(w.difference(item[0]))
 		}
-		if cut, err := w.cut(ctx, &item[0], differ); err != nil || !cut {
+		if cut, err := w.cut(ctx, item[0], differ); err != nil || !cut {
 			return bytes, err
 		}
 	}
@@ -378,7 +363,7 @@ func (w *Sweep) cut(ctx context.Context, item *listed, holders []int) (done bool
 
 // look asks the holders of items for their copies, server by server: those that are up and for which ask returns true.
 // It returns the number of bytes of values that it read.
-func (w *Sweep) look(ctx context.Context, items []listed, values bool, ask func(item, holder int) bool) (bytes int64,
+func (w *Sweep) look(ctx context.Context, items []*listed, values bool, ask func(item, holder int) bool) (bytes int64,
 	err error,
 ) {
 	type question struct{ item, holder int }
