@@ -139,13 +139,9 @@ func (l *Link) value(w io.Writer, size int64) error {
 func Key(key string) protocol.KeyText {
 	special := key == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r == 0x7f })
 	if special && base64.StdEncoding.EncodedLen(len(key)) <= protocol.DefaultMaxKey {
-		return encoded(key)
+		return protocol.KeyText{Text: base64.StdEncoding.AppendEncode(nil, []byte(key)), Encoded: true}
 	}
 	return protocol.KeyText{Text: []byte(key)}
-}
-
-func encoded(key string) protocol.KeyText {
-	return protocol.KeyText{Text: base64.StdEncoding.AppendEncode(nil, []byte(key)), Encoded: true}
 }
 
 // Reply is the reply to a meta command. An Item that is not held is the zero value. Its Data is not set: the value goes

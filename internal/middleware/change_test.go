@@ -44,6 +44,11 @@ func (l *traffic) valueOf(i int) string {
 	return strings.Repeat(strconv.Itoa(i)+" ", 1+i*7919%10_000)
 }
 
+// oneEach returns options with servers, of which one holds each key, that change in phases which a test ends.
+func oneEach(servers []route.Server) middleware.Options {
+	return middleware.Options{Servers: servers, Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
+}
+
 func startTraffic(t *testing.T, fleet ...*mwtest.MW) *traffic {
 	return (&traffic{t: t}).start(t, fleet)
 }
@@ -114,7 +119,7 @@ func TestATokenFromBeforeAChangeWinsOverNothingAfterIt(t *testing.T) {
 	t.Parallel()
 	servers := mctest.StartNewMemcacheds(t, 2)
 	o := middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, Placement: route.Options{Replicas: 1},
+		Placement:  route.Options{Replicas: 1},
 		ChangeStep: time.Hour,
 	}
 	list := mwtest.Servers(servers...)
@@ -219,10 +224,7 @@ func TestAMiddlewareThatStartsDuringAChangeReadsNoOldValuesWhateverThePhaseOfThe
 			t.Run(fmt.Sprint(phase, knows), func(t *testing.T) {
 				t.Parallel()
 				servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
-				o := middleware.Options{
-					Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3],
-					Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour,
-				}
+				o := oneEach(servers[:3:3])
 				after := o
 				after.Servers = servers[1:]
 				own := o
@@ -260,10 +262,7 @@ func TestAMiddlewareThatStartsDuringAChangeDeletesNothingThatIsRead(t *testing.T
 	changes := map[string]func(t *testing.T) (before, after middleware.Options){
 		"of servers": func(t *testing.T) (before, after middleware.Options) {
 			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
-			before = middleware.Options{
-				Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3],
-				Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour,
-			}
+			before = oneEach(servers[:3:3])
 			after = before
 			after.Servers = servers[1:]
 			return before, after
@@ -303,10 +302,7 @@ func TestAMiddlewareThatStartsDuringAChangeDeletesNothingThatIsRead(t *testing.T
 
 func TestAMiddlewareBeginsTheChangeThatAnotherHasBegun(t *testing.T) {
 	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 5)...)
-	o := middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3],
-		Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour,
-	}
+	o := oneEach(servers[:3:3])
 	a, b := mwtest.Start(t, o), mwtest.Start(t, o)
 	b.FollowOthers()
 	require.Equal(t, "settled", b.Phase(), "nobody has announced anything")
@@ -335,10 +331,7 @@ func TestAMiddlewareBeginsTheChangeThatAnotherHasBegun(t *testing.T) {
 func TestTheMarkOfACleanServerLastsAsLongAsAMiddlewareIsInAPhase(t *testing.T) {
 	memcacheds := mctest.StartNewMemcacheds(t, 3)
 	servers := mwtest.Servers(memcacheds...)
-	o := middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, Servers: servers[:2:2],
-		Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour,
-	}
+	o := oneEach(servers[:2:2])
 	m := mwtest.Start(t, o)
 	o.Servers = servers
 	require.NoError(t, m.Apply(context.Background(), o))
@@ -362,7 +355,7 @@ func TestAServerThatDoesNotAnswerIsDownDuringAChangeEvenIfNoClientNeedsIt(t *tes
 	memcacheds := mctest.StartNewMemcacheds(t, 3)
 	servers := mwtest.Servers(memcacheds...)
 	o := middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, Servers: servers[:2:2], ChangeStep: time.Hour,
+		Servers: servers[:2:2], ChangeStep: time.Hour,
 		Writers:       middleware.WritersSeveral,
 		ServerOptions: backend.ServerOptions{ConnectTimeout: 100 * time.Millisecond},
 	}
@@ -381,7 +374,7 @@ func TestAMiddlewareThatFlushesAServerWhenItJoinsAChangeIsAnnouncedThereAfterwar
 	memcacheds := mctest.StartNewMemcacheds(t, 2)
 	servers := mwtest.Servers(memcacheds...)
 	o := middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, Servers: servers[:1:1],
+		Servers:   servers[:1:1],
 		Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour, Writers: middleware.WritersSeveral,
 	}
 	m := mwtest.Start(t, o)
@@ -404,10 +397,7 @@ func TestAMiddlewareThatFlushesAServerWhenItJoinsAChangeIsAnnouncedThereAfterwar
 
 func TestReadNewLastsAsLongAsAnotherMiddlewareIsInDeleteNew(t *testing.T) {
 	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 3)...)
-	o := middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, Servers: servers[:2:2],
-		Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour,
-	}
+	o := oneEach(servers[:2:2])
 	a, b := mwtest.Start(t, o), mwtest.Start(t, o)
 	o.Servers = servers
 	require.NoError(t, a.Apply(context.Background(), o))
@@ -427,10 +417,7 @@ func TestMiddlewaresWhoseListsChangeAgainInDifferentPhasesAgreeOnOneChangeAtATim
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 5)...)
-			o := middleware.Options{
-				Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3],
-				Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour,
-			}
+			o := oneEach(servers[:3:3])
 			a, b := mwtest.Start(t, o), mwtest.Start(t, o)
 			load := startTraffic(t, a, b)
 			apply := func(m *mwtest.MW, n int) {
@@ -475,10 +462,7 @@ func TestAMiddlewareThatCannotLookUpItsServersFollowsAnAnnouncementAndReadsNoOld
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
-			o := middleware.Options{
-				Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3],
-				Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour,
-			}
+			o := oneEach(servers[:3:3])
 			knows, cut := mwtest.Start(t, o), mwtest.Start(t, o)
 			require.Nil(t, cut.Elsewhere(t.Context()))
 			load := startTraffic(t, knows, cut)
@@ -512,10 +496,7 @@ func TestAMiddlewareThatCannotLookUpItsServersFollowsAnAnnouncementAndReadsNoOld
 
 func TestAMiddlewareDoesNotFollowToAPlacementWithOtherOptions(t *testing.T) {
 	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 3)...)
-	o := middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, Servers: servers[:2:2],
-		Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour,
-	}
+	o := oneEach(servers[:2:2])
 	one, other := mwtest.Start(t, o), mwtest.Start(t, o)
 	o.Placement.Replicas, o.Servers = 2, servers
 	require.NoError(t, one.Apply(context.Background(), o))
@@ -531,7 +512,7 @@ func TestAChangeOfServersWaitsForABatchThatPassesFromQueueToQueue(t *testing.T) 
 		p.Stall()
 	})
 	o := middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, Servers: mwtest.Named(silent.Addr(), mctest.StartMemcached(t).Addr()),
+		Servers:   mwtest.Named(silent.Addr(), mctest.StartMemcached(t).Addr()),
 		Placement: route.Options{Replicas: 1}, Writers: middleware.WritersOne,
 	}
 	o.Timeout, o.WorkerPool = time.Second, middleware.WorkersPerServer

@@ -47,15 +47,20 @@ func (m *Middleware) awaitCopied() {
 	}
 }
 
-// AwaitsOthers ends the dwell of the present phase of a change of placement, looks at what other middlewares have
-// announced, and reports whether the phase has to last longer because of that.
+// AwaitsOthers looks at what other middlewares have announced, as at the end of the dwell of the present phase of a
+// change of placement, and reports whether the phase has to last longer because of that. Otherwise it lasts as before.
 func (m *Middleware) AwaitsOthers() bool {
 	m.applying.Lock()
 	defer m.applying.Unlock()
 	now := time.Now()
 	d := m.first()
+	before := d.progress().due
 	d.progress().due = now
 	m.look(m.work, d)
+	if d.progress().due.Equal(now) {
+		d.progress().due = before
+		return false
+	}
 	return m.first().progress().due.After(now.Add(time.Second))
 }
 

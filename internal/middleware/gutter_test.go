@@ -22,7 +22,7 @@ import (
 // and has keys of its own.
 func gutteredPools(t *testing.T, w middleware.Writers) (o middleware.Options, spare []*mctest.Server) {
 	t.Helper()
-	o = middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour}
+	o = middleware.Options{ChangeStep: time.Hour}
 	for _, name := range []string{"a", "b", "spare"} {
 		servers := mctest.StartNewMemcacheds(t, 3)
 		p := poolOf(name, named(name, servers...), 1)

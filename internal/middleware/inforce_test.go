@@ -22,7 +22,7 @@ func lookedUp(t *testing.T, n, first int) ([]route.Server, middleware.Options) {
 		servers[i].Weight, servers[i].Entry = 1, "dns+cache:11211"
 	}
 	return servers, middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, Servers: servers[:first:first], Placement: route.Options{Replicas: 1},
+		Servers: servers[:first:first], Placement: route.Options{Replicas: 1},
 		ChangeStep: time.Hour,
 	}
 }
@@ -131,9 +131,9 @@ func TestAMiddlewareFollowsAnotherThatChangesTheListOfOneOfItsPools(t *testing.T
 			}}
 		}
 		return middleware.Options{
-			Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour,
-			Pools:  []middleware.PoolOptions{pool("a", servers[0]), pool("b", b...)},
-			Routes: route.Routes{Default: "a", Prefixes: []route.Prefix{{Prefix: "b", Pool: "b"}}},
+			ChangeStep: time.Hour,
+			Pools:      []middleware.PoolOptions{pool("a", servers[0]), pool("b", b...)},
+			Routes:     route.Routes{Default: "a", Prefixes: []route.Prefix{{Prefix: "b", Pool: "b"}}},
 		}
 	}
 	one, other := mwtest.Start(t, of(servers[1:]...)), mwtest.Start(t, of(servers[1:]...))

@@ -20,7 +20,7 @@ func TestReloadsUnderLoadReturnLargeValuesWholeAndFailNoRequest(t *testing.T) {
 	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4, "-I", "32k", "-m", "512", "-o",
 		"slab_chunk_max=16,no_lru_maintainer")...)
 	o := middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3],
+		Servers:   servers[:3:3],
 		Placement: route.Options{Replicas: 2}, ChangeStep: time.Hour,
 	}
 	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
@@ -72,7 +72,7 @@ func TestReloadsUnderLoadReturnLargeValuesWholeAndFailNoRequest(t *testing.T) {
 
 func TestLargeValuesAreWholeOrMissingWhenRoutesGiveTheirKeysToAnotherPool(t *testing.T) {
 	servers := mctest.StartNewMemcacheds(t, 5, "-I", "32k", "-m", "512", "-o", "slab_chunk_max=16,no_lru_maintainer")
-	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour}
+	o := middleware.Options{ChangeStep: time.Hour}
 	for i, name := range []string{"a", "b", "c"} {
 		p := poolOf(name, named(name, servers[2*i:min(2*i+2, len(servers))]...), 1)
 		// chunks of c are half as long

@@ -30,7 +30,7 @@ func TestNoMiddlewareReadsAMarkedServerWhileServersJoinAndLeave(t *testing.T) {
 			servers := mctest.StartNewMemcacheds(t, 4)
 			path := mctest.StartProxy(t, servers[1].Addr())
 			o := middleware.Options{
-				Listen: []string{"127.0.0.1:0"}, Writers: middleware.WritersSeveral, ChangeStep: time.Hour,
+				Writers: middleware.WritersSeveral, ChangeStep: time.Hour,
 				ServerOptions: backend.ServerOptions{FailureLimit: 1, ConnectTimeout: time.Second},
 			}
 			o.Ack, o.Timeout = replica.AckLive, 500*time.Millisecond

@@ -51,7 +51,7 @@ func TestKeysThatMoveKeepTheirValuesWhileServersJoinAndLeave(t *testing.T) {
 				t.Parallel()
 				servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
 				o := middleware.Options{
-					Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], ChangeStep: time.Hour, RefillRate: rate,
+					Servers: servers[:3:3], ChangeStep: time.Hour, RefillRate: rate,
 					Placement: route.Options{Replicas: replicas, Read: route.ReadPrimary},
 				}
 				fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
@@ -104,7 +104,7 @@ func TestAChangeOfServersDoesNotEndAtOnceWhileValuesAreCopied(t *testing.T) {
 			t.Parallel()
 			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
 			o := middleware.Options{
-				Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], ChangeStep: time.Hour, RefillRate: 1_000_000,
+				Servers: servers[:3:3], ChangeStep: time.Hour, RefillRate: 1_000_000,
 				Placement: route.Options{Replicas: 1, Read: route.ReadPrimary},
 			}
 			m := mwtest.Start(t, o)

@@ -46,8 +46,8 @@ func newPools(t *testing.T, w middleware.Writers, n, replicas int, names ...stri
 		start = mctest.StartMemcacheds // this also works without versions
 	}
 	o := middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour,
-		Routes: route.Routes{Default: names[0]},
+		ChangeStep: time.Hour,
+		Routes:     route.Routes{Default: names[0]},
 	}
 	for _, name := range names {
 		p := poolOf(name, named(name, start(t, n)...), replicas)
@@ -67,7 +67,7 @@ func TestServersJoinAndLeaveOnePoolWhileAnotherLosesNothing(t *testing.T) {
 	servers := named("a", mctest.StartNewMemcacheds(t, 4)...)
 	other := mctest.StartNewMemcacheds(t, 2)
 	o := middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour, Routes: halves(),
+		ChangeStep: time.Hour, Routes: halves(),
 		Pools: []middleware.PoolOptions{poolOf("a", servers[:3:3], 2), poolOf("b", named("b", other...), 0)},
 	}
 	fleet := []*mwtest.MW{mwtest.Start(t, o)}
@@ -111,7 +111,7 @@ func TestAServerMovesBetweenPoolsInTwoReloadsWithoutAnErrorOrAnOldValue(t *testi
 			t.Parallel()
 			a, b := named("a", mctest.StartNewMemcacheds(t, 3)...), named("b", mctest.StartNewMemcacheds(t, 2)...)
 			moves := a[2]
-			o := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour, Routes: halves()}
+			o := middleware.Options{ChangeStep: time.Hour, Routes: halves()}
 			with := func(a, b []route.Server) middleware.Options {
 				next := o
 				next.Pools = []middleware.PoolOptions{poolOf("a", a, replicas), poolOf("b", b, replicas)}
@@ -184,7 +184,7 @@ func TestAServerMovesBetweenPoolsInTwoReloadsWithoutAnErrorOrAnOldValue(t *testi
 
 func TestRoutesAndPoolsChangeUnderLoadWithoutAnErrorOrAnOldValue(t *testing.T) {
 	a, b, c := mctest.StartMemcacheds(t, 2), mctest.StartMemcacheds(t, 1), mctest.StartMemcacheds(t, 2)
-	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour, Routes: halves()}
+	o := middleware.Options{ChangeStep: time.Hour, Routes: halves()}
 	pool := func(name string, servers ...*mctest.Server) middleware.PoolOptions {
 		p := poolOf(name, named(name, servers...), 0)
 		p.Writers = middleware.WritersOne
@@ -249,7 +249,7 @@ func TestAPoolWithoutReplicasDoesNotHideThatThoseOfAnotherAreCompared(t *testing
 func TestAPoolThatAReloadAddsIsComparedAndRefilled(t *testing.T) {
 	a, b := mctest.StartNewMemcacheds(t, 2), mctest.StartNewMemcacheds(t, 3)
 	o := middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, Routes: route.Routes{Default: "a"},
+		Routes:     route.Routes{Default: "a"},
 		SweepEvery: time.Hour, RefillRate: 1_000_000,
 		RequestOptions: worker.RequestOptions{Timeout: time.Second},
 	}
@@ -429,8 +429,7 @@ func refuses(t *testing.T, m *mwtest.MW, o middleware.Options, text string, chan
 func TestAnImpossibleChangeOfPoolsIsRefusedWithTheReason(t *testing.T) {
 	a, b := named("a", mctest.StartNewMemcacheds(t, 2)...), named("b", mctest.StartNewMemcacheds(t, 2)...)
 	o := middleware.Options{
-		Listen: []string{"127.0.0.1:0"},
-		Pools:  []middleware.PoolOptions{poolOf("a", a, 0), poolOf("b", b, 0)}, Routes: halves(), ChangeStep: time.Hour,
+		Pools: []middleware.PoolOptions{poolOf("a", a, 0), poolOf("b", b, 0)}, Routes: halves(), ChangeStep: time.Hour,
 	}
 	m := mwtest.Start(t, o)
 	refuses(t, m, o, `pool "b" is removed as well; remove only the routes to it`, func(o *middleware.Options) {

@@ -199,10 +199,20 @@ func (r *rerouting) next(*Middleware) route.Phase {
 }
 
 func (r *rerouting) prepare(_ context.Context, m *Middleware, phase route.Phase, _ sightings) route.Phase {
-	if phase == route.DeleteNew {
-		m.unmarkLosers(r)
-	}
 	m.options.Log.Info("routes of keys change", "phase", phase.String())
+	if phase != route.DeleteNew {
+		return phase
+	}
+	// The marks of a change that gave keys to pools which lose some now: when it begins again, they are to be cleaned
+	// again.
+	for _, p := range m.current.Load().pools {
+		loses := func(k route.Moved) bool { return k.From == p.name }
+		if slices.ContainsFunc(r.moved, loses) && !r.gives(p) {
+			p.each(func(s *backend.Server) {
+				talk(m.work, s, func(l *link.Link) error { return l.Delete(marker.CleanRoutesKey) })
+			})
+		}
+	}
 	return phase
 }
 
@@ -237,19 +247,6 @@ func (r *rerouting) end(ctx context.Context, m *Middleware) {
 func (m *Middleware) routesMark(p *pool) backend.Mark {
 	text := fingerprint(marker.Placement{Share: p.had}, marker.Placement{Share: p.share})
 	return backend.Mark{Key: marker.CleanRoutesKey, Text: text, For: markSteps * m.options.ChangeStep}
-}
-
-// unmarkLosers deletes the marks of a change that gave keys to pools that r takes keys from: when that change begins
-// again, they are to be cleaned again.
-func (m *Middleware) unmarkLosers(r *rerouting) {
-	for _, p := range m.current.Load().pools {
-		loses := func(k route.Moved) bool { return k.From == p.name }
-		if slices.ContainsFunc(r.moved, loses) && !r.gives(p) {
-			p.each(func(s *backend.Server) {
-				talk(m.work, s, func(l *link.Link) error { return l.Delete(marker.CleanRoutesKey) })
-			})
-		}
-	}
 }
 
 // routesBefore returns the change to c's routes and gutters from those in the newest records on the pools' servers;

@@ -315,8 +315,8 @@ func TestAnImpossibleChangeOfRoutesIsRefusedWithTheReason(t *testing.T) {
 
 func TestPoolsReplaceAListOfServersOnlyWithOneWriter(t *testing.T) {
 	list := middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour,
-		Servers: mwtest.Servers(mctest.StartNewMemcacheds(t, 1)...), Writers: middleware.WritersSeveral,
+		ChangeStep: time.Hour,
+		Servers:    mwtest.Servers(mctest.StartNewMemcacheds(t, 1)...), Writers: middleware.WritersSeveral,
 	}
 	pools := severalPools(t, 1)
 	m := mwtest.Start(t, list)

@@ -80,7 +80,7 @@ func TestAStartComparesReplicasThatAReloadOfTheKilledMiddlewareHadMade(t *testin
 			t.Parallel()
 			log := &mctest.Output{}
 			after := middleware.Options{
-				Listen: []string{"127.0.0.1:0"}, Servers: mwtest.Servers(mctest.StartMemcacheds(t, 2)...),
+				Servers: mwtest.Servers(mctest.StartMemcacheds(t, 2)...),
 				Writers: middleware.WritersOne,
 			}
 			o := after
@@ -102,7 +102,6 @@ func TestAnOutageLeavesUndecidedOrAsItIsWhetherThereAreSeveralWriters(t *testing
 			servers := mctest.StartNewMemcacheds(t, 3)
 			o := middleware.Options{
 				Servers: mwtest.Servers(servers...), Log: slog.New(slog.NewTextHandler(log, nil)),
-				Listen: []string{"127.0.0.1:0"},
 			}
 			if atStart {
 				stopAll(servers)
@@ -139,7 +138,6 @@ func TestAStartWithoutServersWarnsOnceAboutAnOldServerThatReturns(t *testing.T) 
 	servers := mctest.StartMemcacheds(t, 2)
 	o := middleware.Options{
 		Servers: mwtest.Servers(servers...), Log: slog.New(slog.NewTextHandler(log, nil)),
-		Listen: []string{"127.0.0.1:0"},
 	}
 	stopAll(servers)
 	waiting := log.Written("waiting for a server")
@@ -201,7 +199,7 @@ func TestAMiddlewareThatReachesServersOnlyAfterItsStartJoinsTheChangeUnderWay(t 
 			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
 			before = middleware.Options{
 				Servers: servers[:3:3], Placement: route.Options{Replicas: replicas},
-				Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour,
+				ChangeStep: time.Hour,
 			}
 			after = before
 			after.Servers = servers[1:]

@@ -63,7 +63,7 @@ func TestAMiddlewareOfBeforeAndOneOfNowShareAFleet(t *testing.T) {
 	await(ready)
 
 	o := middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 2},
+		Servers: servers[:3:3], Placement: route.Options{Replicas: 2},
 		Writers: middleware.WritersSeveral, ChangeStep: step,
 	}
 	// the phases follow from them

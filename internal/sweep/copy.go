@@ -32,7 +32,7 @@ type Copier struct {
 	Awaits func(s int) bool
 	// Selects reports whether a key is to be copied; nil: all are.
 	Selects func(key []byte) bool
-	// Rate is the largest number of keys looked at per second; 0 means DefaultRate.
+	// Rate is the largest number of keys looked at per second.
 	Rate int
 	// Hold is how long a copy lives that has not been confirmed; see Transfer.
 	Hold time.Duration

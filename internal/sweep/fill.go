@@ -118,7 +118,4 @@ func (c *Copier) fill(key string) *Transfer {
 // begin starts a new session, without connections yet, for the servers of both pools.
 func (c *Copier) begin() {
 	c.session = newSession(slices.Concat(c.Servers, c.Targets))
-	if c.Rate == 0 {
-		c.Rate = DefaultRate
-	}
 }

@@ -24,7 +24,7 @@ type Sweep struct {
 	Placement marker.Placement  // of Router
 	// Lock blocks this middleware's writes of a key until unlock is called; nil: this program writes nothing.
 	Lock func(key []byte) (unlock func())
-	// Rate is the largest number of keys compared per second; 0 means DefaultRate.
+	// Rate is the largest number of keys compared per second.
 	Rate int
 	// Values: the values of all keys are compared, not only those whose versions don't show that they are equal.
 	Values bool
@@ -68,7 +68,7 @@ type Progress struct {
 }
 
 const (
-	// DefaultRate is the default of Sweep.Rate: a few percent of what a memcached serves.
+	// DefaultRate is the default number of keys compared per second: a few percent of what a memcached serves.
 	DefaultRate = 20_000
 	// window is the number of keys that are compared at a time.
 	window = 200
@@ -188,9 +188,6 @@ func (w *Sweep) Verify(ctx context.Context) (Progress, error) {
 func (w *Sweep) begin() {
 	w.seed, w.session, w.reported = maphash.MakeSeed(), newSession(w.Servers), time.Now()
 	w.progress, w.skipped, w.tallies = Progress{Of: len(w.Servers)}, -1, make([]tally, len(w.Servers))
-	if w.Rate == 0 {
-		w.Rate = DefaultRate
-	}
 }
 
 // eachServer calls do for every server that is up, and returns an error if one is not.

@@ -121,7 +121,7 @@ func TestInFrontOfServersWithoutVersionsThereIsOneWriterUnlessSeveralAreConfigur
 
 func TestAServerThatNoLongerSupportsVersionsIsNotUsed(t *testing.T) {
 	good, bad := mctest.StartNewMemcacheds(t, 2), mctest.StartNewMemcached(t, "-C")
-	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: mwtest.Servers(good...)}
+	o := middleware.Options{Servers: mwtest.Servers(good...)}
 	m := mwtest.Start(t, o)
 	require.True(t, m.Stats().Snapshot().Several)
 	o.Servers = mwtest.Servers(good[0], bad) // the same names: one server has moved

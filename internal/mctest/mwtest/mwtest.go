@@ -42,9 +42,12 @@ func Start(t testing.TB, o middleware.Options) *MW {
 	return m
 }
 
-// patient returns o with defaults for a busy machine, on which any server may be slow: no server is ever suspect, and
-// timeouts are mctest.Patience. Values that o sets are kept.
+// patient returns o with a free port to listen on, and with defaults for a busy machine, on which any server may be
+// slow: no server is ever suspect, and timeouts are mctest.Patience. Values that o sets are kept.
 func patient(o middleware.Options) middleware.Options {
+	if len(o.Listen) == 0 {
+		o.Listen = []string{"127.0.0.1:0"}
+	}
 	o.StallAfter = cmp.Or(o.StallAfter, -1)
 	o.Timeout = cmp.Or(o.Timeout, mctest.Patience)
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, mctest.Patience)
@@ -57,9 +60,6 @@ func patient(o middleware.Options) middleware.Options {
 func Begin(t testing.TB, o middleware.Options) *MW {
 	t.Helper()
 	o = patient(o)
-	if len(o.Listen) == 0 {
-		o.Listen = []string{"127.0.0.1:0"}
-	}
 	inner, err := middleware.New(o)
 	if err != nil {
 		t.Fatalf("middleware: %v", err)
