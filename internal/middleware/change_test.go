@@ -49,6 +49,16 @@ func oneEach(servers []route.Server) middleware.Options {
 	return middleware.Options{Servers: servers, Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
 }
 
+// changeOfServers returns options with three servers, and those with another one in place of the first.
+func changeOfServers(replicas int) func(t *testing.T) (before, after middleware.Options) {
+	return func(t *testing.T) (before, after middleware.Options) {
+		servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
+		before, after = oneEach(servers[:3:3]), oneEach(servers[1:])
+		before.Placement.Replicas, after.Placement.Replicas = replicas, replicas
+		return before, after
+	}
+}
+
 func startTraffic(t *testing.T, fleet ...*mwtest.MW) *traffic {
 	return (&traffic{t: t}).start(t, fleet)
 }
@@ -223,10 +233,7 @@ func TestAMiddlewareThatStartsDuringAChangeReadsNoOldValuesWhateverThePhaseOfThe
 			}
 			t.Run(fmt.Sprint(phase, knows), func(t *testing.T) {
 				t.Parallel()
-				servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
-				o := oneEach(servers[:3:3])
-				after := o
-				after.Servers = servers[1:]
+				o, after := changeOfServers(1)(t)
 				own := o
 				if knows {
 					own = after
@@ -260,13 +267,7 @@ func TestAMiddlewareThatStartsDuringAChangeReadsNoOldValuesWhateverThePhaseOfThe
 
 func TestAMiddlewareThatStartsDuringAChangeDeletesNothingThatIsRead(t *testing.T) {
 	changes := map[string]func(t *testing.T) (before, after middleware.Options){
-		"of servers": func(t *testing.T) (before, after middleware.Options) {
-			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
-			before = oneEach(servers[:3:3])
-			after = before
-			after.Servers = servers[1:]
-			return before, after
-		},
+		"of servers": changeOfServers(1),
 		"of routes": func(t *testing.T) (before, after middleware.Options) {
 			before = severalPools(t, 1)
 			return before, routed(before, "b", "key-1", "a")

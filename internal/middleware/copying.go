@@ -49,19 +49,10 @@ func (c *change) copies(m *Middleware) bool {
 func (m *Middleware) beginCopying(c *change) {
 	name, olds := c.name(), c.from.router.Servers()
 	ctx, stop := context.WithCancel(m.work)
-	c.copying = m.copyInBackground(stop, func() { m.copyMoved(ctx, c.of, name.From+" -> "+name.To, olds) })
-}
-
-// copyInBackground runs copy, which stop ends.
-func (m *Middleware) copyInBackground(stop context.CancelFunc, copies func()) *copying {
-	ended := make(chan struct{})
-	m.background.Go(func() {
-		copies()
-		stop()
-		close(ended)
-		m.drives()
-	})
-	return &copying{stop, ended}
+	c.copying = &copying{stop, m.after(func() {
+		defer stop()
+		m.copyMoved(ctx, c.of, name.From+" -> "+name.To, olds)
+	})}
 }
 
 // stopCopying stops copying, and does not wait for the end. What is not confirmed by then expires; see route.HandOver.

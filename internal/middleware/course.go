@@ -168,8 +168,7 @@ func (m *Middleware) drive(ctx context.Context) {
 	}
 }
 
-// drives makes drive look at once at what is under way. It is called by whoever changes that, and when the last server
-// has been cleaned.
+// drives makes drive look at once at what is under way. It is called by whoever changes that.
 func (m *Middleware) drives() {
 	select {
 	case m.driving <- struct{}{}:
@@ -302,11 +301,17 @@ func (m *Middleware) clean(gains []gain) <-chan struct{} {
 			}
 		}
 	}
-	cleaned := make(chan struct{})
+	return m.after(running.Wait)
+}
+
+// after runs work in the background, and returns a channel that is closed when it has ended. Then drive looks whether a
+// phase has ended with it.
+func (m *Middleware) after(work func()) <-chan struct{} {
+	ended := make(chan struct{})
 	m.background.Go(func() {
-		running.Wait()
-		close(cleaned)
+		work()
+		close(ended)
 		m.drives()
 	})
-	return cleaned
+	return ended
 }

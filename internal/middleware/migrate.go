@@ -309,8 +309,11 @@ func (d *migrating) heard(ctx context.Context, m *Middleware, _ sightings) (ente
 	now := m.clock()
 	switch {
 	case d.copiesIn(m) == 0:
-		copying, stop := context.WithTimeout(ctx, until.Sub(now))
-		d.copying = m.copyInBackground(stop, func() { d.copyKeys(copying, m) })
+		during, stop := context.WithTimeout(ctx, until.Sub(now))
+		d.copying = &copying{stop, m.after(func() {
+			defer stop()
+			d.copyKeys(during, m)
+		})}
 	case g.WarmsUp || !now.After(until) || !now.Before(g.End):
 	case d.copied.now().Name == "":
 		d.recall(ctx, m)

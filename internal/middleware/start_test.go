@@ -194,21 +194,9 @@ func TestAStartWithoutServersLeavesThemWhatOtherInstancesRelyOn(t *testing.T) {
 }
 
 func TestAMiddlewareThatReachesServersOnlyAfterItsStartJoinsTheChangeUnderWay(t *testing.T) {
-	listOf := func(replicas int) func(t *testing.T) (before, after middleware.Options) {
-		return func(t *testing.T) (before, after middleware.Options) {
-			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
-			before = middleware.Options{
-				Servers: servers[:3:3], Placement: route.Options{Replicas: replicas},
-				ChangeStep: time.Hour,
-			}
-			after = before
-			after.Servers = servers[1:]
-			return before, after
-		}
-	}
 	for name, options := range map[string]func(t *testing.T) (before, after middleware.Options){
-		"servers with one copy":   listOf(1),
-		"servers with two copies": listOf(2),
+		"servers with one copy":   changeOfServers(1),
+		"servers with two copies": changeOfServers(2),
 		"routes": func(t *testing.T) (before, after middleware.Options) {
 			before = severalPools(t, 1)
 			return before, routed(before, "a", "2-", "b", "3-", "c")
