@@ -54,20 +54,18 @@ func (p *pool) toRecord(changing bool) marker.Record {
 func InForce(ctx context.Context, o Options) (servers []route.Server, unread bool) {
 	o = o.withDefaults()
 	o.Log = slog.New(slog.DiscardHandler) // New and Run report the same
-	m := Middleware{options: o}
-	var err error
-	if m.access, err = o.access(); err != nil {
+	access, err := o.access()
+	if err != nil {
 		return nil, false // New refuses the options
 	}
-	for i, t := range m.poolStatesFor(&o) {
-		p := &o.Pools[i]
+	for _, p := range o.Pools {
 		found := func(s route.Server) bool { return s.Entry != "" }
-		if t.records == nil || !slices.ContainsFunc(p.Servers, found) {
+		if p.Rejoin == backend.RejoinTrust || !slices.ContainsFunc(p.Servers, found) {
 			continue
 		}
-		asked, _ := m.poolServers(t, *p, nil, map[*backend.Server]*backend.Server{})
-		reach(ctx, asked)
-		looks := t.records.Looks()
+		records := backend.NewRecords(o.Log, nil) // nobody judges servers by them
+		reach(ctx, p.toAsk(access, records, o.Log))
+		looks := records.Looks()
 		unread = unread || len(looks) == 0
 		newest := looks.Newest()
 		if newest == nil {

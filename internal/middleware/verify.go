@@ -36,14 +36,13 @@ func Verify(ctx context.Context, o Options, v Verification) (sweep.Progress, err
 		return sweep.Progress{}, err
 	}
 	var sweeps []*sweep.Sweep // by pool
-	changes := new(atomic.Uint32)
 	var unreached []error
 	for i, p := range o.Pools {
 		s := &sweep.Sweep{
 			Router: router.Pools()[i].Alone(), Rate: o.SweepRate, Values: v.Values, Found: v.Found,
 			Progress: v.Progress, Counts: new(stats.Sweep), Log: o.Log,
 		}
-		s.Servers = p.toAsk(access, changes, o.Log)
+		s.Servers = p.toAsk(access, nil, o.Log)
 		for _, b := range s.Servers {
 			if err := b.Reach(ctx); err != nil {
 				unreached = append(unreached, fmt.Errorf("%s: %w", b.Name, err))
@@ -66,11 +65,12 @@ func Verify(ctx context.Context, o Options, v Verification) (sweep.Progress, err
 	return all, nil
 }
 
-// toAsk returns the pool's servers for a program that serves no clients.
-func (o *PoolOptions) toAsk(a access, changes *atomic.Uint32, log *slog.Logger) (servers []*backend.Server) {
+// toAsk returns the pool's servers for a program that serves no clients. records may be nil.
+func (o *PoolOptions) toAsk(a access, records *backend.Records, log *slog.Logger) (servers []*backend.Server) {
 	for _, server := range o.Servers {
-		servers = append(servers, backend.NewServer(server,
-			backend.Options{ServerOptions: o.ServerOptions, Changes: changes, Access: a.to(o), Log: log}))
+		servers = append(servers, backend.NewServer(server, backend.Options{
+			ServerOptions: o.ServerOptions, Changes: new(atomic.Uint32), Records: records, Access: a.to(o), Log: log,
+		}))
 	}
 	return servers
 }
@@ -99,7 +99,7 @@ func Lacking(ctx context.Context, o Options) (names []string, err error) {
 		if single(pools[i]) {
 			continue
 		}
-		f := sweep.Refiller{Servers: o.Pools[i].toAsk(access, new(atomic.Uint32), o.Log)}
+		f := sweep.Refiller{Servers: o.Pools[i].toAsk(access, nil, o.Log)}
 		for s, full := range f.Look(ctx) {
 			if full != sweep.FullYes {
 				names = append(names, f.Servers[s].Name)
