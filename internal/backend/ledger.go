@@ -23,7 +23,13 @@ func (k *keeper) talk(ctx context.Context, say func(l *link.Link) error) error {
 	before, begun := k.Open, stats.Now()
 	l, err := k.Link(ctx)
 	if err != nil || l != before {
-		k.records.connects(k.server, begun, err)
+		k.records.mu.Lock()
+		if err == nil {
+			k.records.fleet.Met(k.server.Name, stats.Now())
+		} else if errors.As(err, new(refusal)) {
+			k.records.fleet.Refused(k.server.Name, begun, stats.Now())
+		}
+		k.records.mu.Unlock()
 	}
 	if err != nil {
 		return err
@@ -80,17 +86,6 @@ func (r *Records) Keep(ctx context.Context, s *Server) {
 			}
 		}
 		timer.Stop()
-	}
-}
-
-// connects notes how the attempt to connect to s ended that began at begun.
-func (r *Records) connects(s *Server, begun int64, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err == nil {
-		r.fleet.Met(s.Name, stats.Now())
-	} else if errors.As(err, new(refusal)) {
-		r.fleet.Refused(s.Name, begun, stats.Now())
 	}
 }
 

@@ -188,7 +188,7 @@ func (o *Options) routesName() string {
 func (m *Middleware) routesBoard(r *rerouting) *board {
 	own := route.Announced{To: m.options.routesName()}
 	b := &board{
-		servers: m.phasedServers(), own: own,
+		own:  own,
 		keys: [numNotices]string{noticeDeleting: marker.RoutesDeletingKey, noticeReading: marker.RoutesReadingKey},
 		read: func(value []byte) (a announced, ok bool) {
 			var c routesChange
@@ -198,6 +198,11 @@ func (m *Middleware) routesBoard(r *rerouting) *board {
 			a.change = func() driven { return m.current.Load().joining(c) }
 			return a, ok
 		},
+	}
+	for _, p := range m.current.Load().pools {
+		if p.records != nil && p.options.inPhases(p.step) {
+			b.servers = append(b.servers, p.servers...)
+		}
 	}
 	if r != nil {
 		b.value, _ = json.Marshal(routesChange{r.from, r.gutters, own.To}) // it never fails
@@ -211,16 +216,6 @@ func (r *rerouting) board(m *Middleware) *board {
 		return nil
 	}
 	return m.routesBoard(r)
-}
-
-// phasedServers returns the servers of the pools that change in phases.
-func (m *Middleware) phasedServers() (servers []*backend.Server) {
-	for _, p := range m.current.Load().pools {
-		if p.records != nil && p.options.inPhases(p.step) {
-			servers = append(servers, p.servers...)
-		}
-	}
-	return servers
 }
 
 // joining returns the change a to c's routes; nil: c lacks a pool that it needs.

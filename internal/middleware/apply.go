@@ -223,7 +223,8 @@ func (m *Middleware) replace(ctx context.Context, changed ...driven) error {
 	previous := m.current.Load()
 	servers, joined, successors := m.serversFor(o, previous)
 	undecided := func(p *pool) bool { return p.undecided }
-	if len(changed) == 0 && !slices.ContainsFunc(previous.pools, undecided) && onlyAddresses(&previous.options, &o) &&
+	if len(changed) == 0 && !slices.ContainsFunc(previous.pools, undecided) &&
+		reflect.DeepEqual(previous.options.withoutAddresses(), o.withoutAddresses()) &&
 		previous.router.Rerouting() == router.Rerouting() &&
 		slices.Equal(previous.router.Migrations(), router.Migrations()) {
 		return nil
@@ -285,7 +286,11 @@ func (m *Middleware) replace(ctx context.Context, changed ...driven) error {
 			p.records.AwaitPlaced(ctx)
 		}
 	}
-	decideWriters(ctx, slices.DeleteFunc(slices.Clone(next.pools), func(p *pool) bool { return !p.begun }))
+	each(next.pools, func(p *pool) {
+		if p.begun {
+			p.decideWriters(ctx)
+		}
+	})
 	for _, p := range next.pools {
 		if old := previous.of(p.poolState); old != nil && p.records != nil {
 			p.records.RespectMarks(m.keepsRespecting(p, old.respectsMarks()) || p.respectsMarks())
@@ -384,7 +389,7 @@ func (p *pool) begin(routed bool) {
 
 // reach tries to connect to all servers at the same time. A server that can't be reached is down afterwards.
 func reach(ctx context.Context, servers []*backend.Server) {
-	eachOf(servers, func(*backend.Server) bool { return true }, func(s *backend.Server) { _ = s.Reach(ctx) })
+	each(servers, func(s *backend.Server) { _ = s.Reach(ctx) })
 }
 
 // place records the placement of p on servers; changing: it is not fully applied yet.
@@ -396,12 +401,7 @@ func (p *pool) place(changing bool, servers []*backend.Server) {
 	}
 }
 
-// onlyAddresses reports whether a and b are equal except for how the servers are found.
-func onlyAddresses(a, b *Options) bool {
-	return reflect.DeepEqual(a.withoutAddresses(), b.withoutAddresses())
-}
-
-// withoutAddresses returns o without the servers' addresses and entries.
+// withoutAddresses returns o without how the servers are found: their addresses and entries.
 func (o Options) withoutAddresses() Options {
 	o.Pools = slices.Clone(o.Pools)
 	for i := range o.Pools {
@@ -420,55 +420,41 @@ func (m *Middleware) serversFor(o Options, previous *core) (servers, joined []*b
 	successors map[*backend.Server]*backend.Server,
 ) {
 	successors = map[*backend.Server]*backend.Server{}
-	for i, options := range o.Pools {
-		t := m.poolStates[i]
-		var old []*backend.Server
-		if previous != nil {
-			if p := previous.of(t); p != nil {
-				old = p.servers
+	for i, p := range o.Pools {
+		t, options := m.poolStates[i], m.backend(m.poolStates[i], &p)
+		named, leaving := map[string]*backend.Server{}, map[string]*backend.Server{} // by name, and by address
+		if old := previous.of(t); old != nil {
+			for _, s := range old.servers {
+				named[s.Name], leaving[s.Addr()] = s, s
 			}
 		}
-		current, added := m.poolServers(t, options, old, successors)
-		servers, joined = append(servers, current...), append(joined, added...)
+		for _, wanted := range p.Servers {
+			if s := named[wanted.Name]; s != nil {
+				delete(leaving, s.Addr())
+			}
+		}
+		for _, wanted := range p.Servers {
+			s := named[wanted.Name]
+			switch renamed := leaving[wanted.Addr]; {
+			case s != nil:
+				s.Tune(options)
+				s.Move(wanted.Addr)
+				successors[s] = s
+			case renamed != nil && renamed.Readable():
+				s = renamed.Rename(wanted, options)
+				joined = append(joined, s)
+				successors[renamed] = s
+			default:
+				s = backend.NewServer(wanted, options)
+				joined = append(joined, s)
+				if t.begun {
+					s.Join(m.mark(t))
+				}
+			}
+			servers = append(servers, s)
+		}
 	}
 	return servers, joined, successors
-}
-
-// poolServers is serversFor for the pool of t.
-func (m *Middleware) poolServers(t *poolState, o PoolOptions, previous []*backend.Server,
-	successors map[*backend.Server]*backend.Server,
-) (servers, joined []*backend.Server) {
-	named, leaving := map[string]*backend.Server{}, map[string]*backend.Server{} // by name, and by address
-	for _, s := range previous {
-		named[s.Name], leaving[s.Addr()] = s, s
-	}
-	for _, wanted := range o.Servers {
-		if s := named[wanted.Name]; s != nil {
-			delete(leaving, s.Addr())
-		}
-	}
-	options := m.backend(t, &o)
-	for _, wanted := range o.Servers {
-		s := named[wanted.Name]
-		switch renamed := leaving[wanted.Addr]; {
-		case s != nil:
-			s.Tune(options)
-			s.Move(wanted.Addr)
-			successors[s] = s
-		case renamed != nil && renamed.Readable():
-			s = renamed.Rename(wanted, options)
-			joined = append(joined, s)
-			successors[renamed] = s
-		default:
-			s = backend.NewServer(wanted, options)
-			joined = append(joined, s)
-			if t.begun {
-				s.Join(m.mark(t))
-			}
-		}
-		servers = append(servers, s)
-	}
-	return servers, joined
 }
 
 // startProber starts the prober of s, a server of t's pool; applying is held.

@@ -70,7 +70,7 @@ func names(all []announced) (names []route.Announced) {
 func (b *board) sight(ctx context.Context, without ...notice) (all sightings) {
 	all.own = b.own
 	var mu sync.Mutex // guards all
-	each(b.servers, func(s *backend.Server) {
+	eachAnswering(b.servers, func(s *backend.Server) {
 		for n, key := range b.keys {
 			if key == "" || slices.Contains(without, notice(n)) {
 				continue
@@ -98,7 +98,7 @@ func (b *board) sight(ctx context.Context, without ...notice) (all sightings) {
 func (b *board) announce(ctx context.Context, phase route.Phase, lasts time.Duration) sightings {
 	notices := courseRows[phase].announces
 	if len(notices) > 0 {
-		each(b.servers, func(s *backend.Server) {
+		eachAnswering(b.servers, func(s *backend.Server) {
 			talk(ctx, s, func(l *link.Link) (err error) {
 				for _, n := range notices {
 					err = errors.Join(err, l.Set(b.keys[n], b.value, lasts))
@@ -115,7 +115,7 @@ func (b *board) announce(ctx context.Context, phase route.Phase, lasts time.Dura
 func (b *board) leave(ctx context.Context, phase, next route.Phase) {
 	for _, n := range courseRows[phase].announces {
 		if !slices.Contains(courseRows[next].announces, n) {
-			each(b.servers, func(s *backend.Server) {
+			eachAnswering(b.servers, func(s *backend.Server) {
 				talk(ctx, s, func(l *link.Link) error { return l.Delete(b.keys[n]) })
 			})
 		}
@@ -135,20 +135,20 @@ func talk(ctx context.Context, s *backend.Server, say func(l *link.Link) error) 
 	return false
 }
 
-func (p *pool) each(do func(s *backend.Server)) { each(p.servers, do) }
-
-// each calls do for each of the servers that answers, all at the same time, and waits for them.
-func each(servers []*backend.Server, do func(s *backend.Server)) {
-	eachOf(servers, (*backend.Server).Answers, do)
+// eachAnswering calls do for each of the servers that answers, all at the same time, and waits for them.
+func eachAnswering(servers []*backend.Server, do func(s *backend.Server)) {
+	each(servers, func(s *backend.Server) {
+		if s.Answers() {
+			do(s)
+		}
+	})
 }
 
-// eachOf is each for the servers for which of returns true.
-func eachOf(servers []*backend.Server, of func(*backend.Server) bool, do func(s *backend.Server)) {
+// each calls do for each of all, at the same time, and waits for them.
+func each[T any](all []T, do func(T)) {
 	var doing sync.WaitGroup
-	for _, s := range servers {
-		if of(s) {
-			doing.Go(func() { do(s) })
-		}
+	for _, one := range all {
+		doing.Go(func() { do(one) })
 	}
 	doing.Wait()
 }

@@ -82,15 +82,6 @@ type change struct {
 // inPhases reports whether a new placement is applied in phases.
 func (o *PoolOptions) inPhases(step time.Duration) bool { return step > 0 && o.Writers != WritersOne }
 
-// copy returns a copy that stays as it is when c enters another phase; nil if c is nil.
-func (c *change) copy() *change {
-	if c == nil {
-		return nil
-	}
-	d := *c
-	return &d
-}
-
 func (c *change) what() string { return "the placement of keys" }
 
 // name returns the name of c by which it is announced.

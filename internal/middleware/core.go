@@ -172,8 +172,12 @@ func (m *Middleware) newCore(o Options, router *route.Router, servers []*backend
 		p := &pool{
 			poolState: m.poolStates[i], options: options, log: o.Log, step: o.ChangeStep, router: in.Alone(),
 			servers: servers[in.Base():][:len(in.Servers())],
-			change:  m.poolStates[i].change.copy(), share: router.Share(i), had: router.Before(i),
+			share:   router.Share(i), had: router.Before(i),
 			rerouting: router.Rerouting(), migrates: router.MovesPool(i),
+		}
+		if change := p.poolState.change; change != nil {
+			now := *change // stays as it is when change enters another phase
+			p.change = &now
 		}
 		if !o.copies {
 			p.all = o.names()
@@ -272,8 +276,11 @@ func (c *core) members() []worker.Member {
 	return members
 }
 
-// of returns the pool with state t; nil if the core does not have it.
+// of returns the pool with state t; nil if c does not have it, or is nil.
 func (c *core) of(t *poolState) *pool {
+	if c == nil {
+		return nil
+	}
 	for _, p := range c.pools {
 		if p.poolState == t {
 			return p

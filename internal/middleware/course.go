@@ -207,7 +207,7 @@ func (m *Middleware) look(ctx context.Context, d driven) (entered bool) {
 	seen, row := m.announce(ctx, d, c.phase), &courseRows[c.phase]
 	if c.phase != route.Settled {
 		for _, g := range d.gains(m, route.DeleteNew) {
-			g.pool.each(func(s *backend.Server) { talk(ctx, s, g.mark.Keep) })
+			eachAnswering(g.pool.servers, func(s *backend.Server) { talk(ctx, s, g.mark.Keep) })
 		}
 	}
 	switch soon := time.Now().Add(m.lookEvery()); {

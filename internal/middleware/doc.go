@@ -154,7 +154,7 @@
 // servers and the majority that they need, the phases of a change, and the sweep are per pool as well (poolState).
 // Which keys a pool has is part of its placement (route.Share): a server whose pool gets keys is treated like a server
 // that joins. A record also names all pools: one that another pool's record lacks was absent, so that other pools had
-// its keys (findAbsent). Reads may follow a router of their own (route.Router.ForReads). Each pool holds what was sent
+// its keys (isAbsent). Reads may follow a router of their own (route.Router.ForReads). Each pool holds what was sent
 // to it, so this is not part of the placement.
 //
 // Keys that go to another pool have a Group of both: while the routes change (rerouting, Router.Reroute), and while

@@ -25,7 +25,7 @@ func (m *Middleware) catchUp(ctx context.Context, c *core) *core {
 	}
 	servers, _, _ := m.serversFor(o, c)
 	next := m.newCore(o, router, servers)
-	next.requireVersions()
+	each(next.pools, (*pool).requireVersions)
 	reach(ctx, slices.DeleteFunc(slices.Clone(servers), func(s *backend.Server) bool {
 		return slices.Contains(c.servers, s)
 	}))
@@ -68,7 +68,9 @@ func (m *Middleware) joinChanges(ctx context.Context, c *core) (joined []driven)
 		c.options.Log.Info("other mcmw are changing to these routes and gutters", "phase", m.routing.phase.String())
 		return append(joined, m.routing)
 	}
-	c.findAbsent()
+	for _, p := range c.pools {
+		p.absent.Store(c.isAbsent(p))
+	}
 	if m.routing = c.routesBefore(); m.routing != nil {
 		c.options.Log.Info("the servers' records have other routes or gutters, which other mcmw may still use", "phase",
 			m.routing.phase.String())

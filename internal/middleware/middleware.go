@@ -81,7 +81,11 @@ func (o Options) withDefaults() Options {
 		o.Pools = []PoolOptions{o.OnlyPool()}
 		o.Servers = nil
 	}
-	o.EachPool(func(p *PoolOptions) { p.setDefaults(o.Timeout) })
+	o.EachPool(func(p *PoolOptions) {
+		p.Timeout = cmp.Or(p.Timeout, o.Timeout)
+		p.Large.Item = cmp.Or(p.Large.Item, DefaultItemSize)
+		p.ServerOptions = withServerDefaults(p.ServerOptions)
+	})
 	o.HotAge = cmp.Or(o.HotAge, DefaultHotAge)
 	o.HotMemory = cmp.Or(o.HotMemory, DefaultHotMemory)
 	o.StallAfter = cmp.Or(o.StallAfter, DefaultStallAfter)
@@ -95,12 +99,6 @@ func (o Options) withDefaults() Options {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	o.Limits = o.Limits.WithDefaults()
 	return o
-}
-
-func (o *PoolOptions) setDefaults(timeout time.Duration) {
-	o.Timeout = cmp.Or(o.Timeout, timeout)
-	o.Large.Item = cmp.Or(o.Large.Item, DefaultItemSize)
-	o.ServerOptions = withServerDefaults(o.ServerOptions)
 }
 
 func withServerDefaults(o backend.ServerOptions) backend.ServerOptions {
@@ -310,10 +308,10 @@ func (m *Middleware) begin(ctx, work context.Context) bool {
 	m.applying.Lock()
 	defer m.applying.Unlock()
 	c := m.current.Load()
-	c.requireVersions()
+	each(c.pools, (*pool).requireVersions)
 	reach(ctx, c.servers)
 	c = m.catchUp(ctx, c)
-	decideWriters(ctx, c.pools)
+	each(c.pools, func(p *pool) { p.decideWriters(ctx) })
 	if ctx.Err() != nil {
 		m.stopping = true
 		return false

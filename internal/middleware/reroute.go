@@ -208,7 +208,7 @@ func (r *rerouting) prepare(_ context.Context, m *Middleware, phase route.Phase,
 	for _, p := range m.current.Load().pools {
 		loses := func(k route.Moved) bool { return k.From == p.name }
 		if slices.ContainsFunc(r.moved, loses) && !r.gives(p) {
-			p.each(func(s *backend.Server) {
+			eachAnswering(p.servers, func(s *backend.Server) {
 				talk(m.work, s, func(l *link.Link) error { return l.Delete(marker.CleanRoutesKey) })
 			})
 		}

@@ -203,13 +203,6 @@ func (p *pool) remember(record *marker.Record) {
 	}
 }
 
-// findAbsent finds out which pools are absent.
-func (c *core) findAbsent() {
-	for _, p := range c.pools {
-		p.absent.Store(c.isAbsent(p))
-	}
-}
-
 // isAbsent reports whether p is absent, by the records on the servers that were reached: another pool's record was put
 // when there was no such pool, unless both were put with the same pools, of which one has another name now.
 func (c *core) isAbsent(p *pool) bool {

@@ -142,7 +142,7 @@ func (m *Middleware) AskServers(ctx context.Context) map[string]stats.Memcached 
 	for _, s := range c.shadows() {
 		servers = append(servers, s.inner.current.Load().servers...)
 	}
-	each(servers, func(s *backend.Server) {
+	eachAnswering(servers, func(s *backend.Server) {
 		if answer, err := s.Ask(ctx); err == nil {
 			mu.Lock()
 			defer mu.Unlock()

@@ -26,17 +26,6 @@ var WritersNames = enum.New[Writers]("writers", "auto", "one", "several")
 
 func (w Writers) String() string { return WritersNames.Of(w) }
 
-// decideWriters decides for each of pools whether its items have versions, and whether other middlewares may write its
-// servers, so that stores are checked. It is called before the workers are made, when each server has been reached or
-// is down.
-func decideWriters(ctx context.Context, pools []*pool) {
-	var deciding sync.WaitGroup
-	for _, p := range pools {
-		deciding.Go(func() { p.decideWriters(ctx) })
-	}
-	deciding.Wait()
-}
-
 // replicas returns how many servers hold a key when no change is under way.
 func (p *pool) replicas() int {
 	if p.change == nil {
@@ -45,6 +34,8 @@ func (p *pool) replicas() int {
 	return max(p.change.from.router.N(), p.change.to.router.N())
 }
 
+// decideWriters decides whether p's items have versions, and whether other middlewares may write its servers, so that
+// stores are checked. It is called before the workers are made, when each server has been reached or is down.
 func (p *pool) decideWriters(ctx context.Context) {
 	shared := p.router.N() > 1 || p.migrates
 	several := shared && p.options.Writers == WritersSeveral
@@ -202,7 +193,7 @@ func (p *pool) haveVersions(ctx context.Context) (all, known bool) {
 	var mu sync.Mutex // guards what the answers change
 	var with, without []string
 	news := false
-	eachOf(p.servers, (*backend.Server).Answers, func(server *backend.Server) {
+	eachAnswering(p.servers, func(server *backend.Server) {
 		has, err := server.HasVersions(ctx)
 		mu.Lock()
 		defer mu.Unlock()
@@ -227,14 +218,7 @@ func (p *pool) haveVersions(ctx context.Context) (all, known bool) {
 	return len(with) > 0 && len(without) == 0, len(with)+len(without) > 0
 }
 
-// requireVersions makes connecting to a server fail if it can't store items with versions, in pools with writers
-// several.
-func (c *core) requireVersions() {
-	for _, p := range c.pools {
-		p.requireVersions()
-	}
-}
-
+// requireVersions makes connecting to a server of p fail if it can't store items with versions, with writers several.
 func (p *pool) requireVersions() {
 	for _, s := range p.servers {
 		s.NeedVersions(p.options.Writers == WritersSeveral && (p.router.N() > 1 || p.migrates))
