@@ -72,11 +72,11 @@ func (r refusal) Unwrap() error { return r.error }
 func (a *Access) open(ctx context.Context, sock *wire.Socket, network, addr string, deadline time.Time,
 	versions bool,
 ) error {
-	if err := setDeadlines(sock, deadline); err != nil {
+	if err := sock.SetDeadline(deadline); err != nil {
 		return err
 	}
 	// The end of ctx interrupts blocked reads and writes.
-	stop := context.AfterFunc(ctx, func() { _ = setDeadlines(sock, time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { _ = sock.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	if a.TLS != nil && network != "unix" {
 		host, _, err := net.SplitHostPort(addr)
@@ -103,7 +103,7 @@ func (a *Access) open(ctx context.Context, sock *wire.Socket, network, addr stri
 	if !stop() {
 		return ctx.Err()
 	}
-	return setDeadlines(sock, time.Time{})
+	return sock.SetDeadline(time.Time{})
 }
 
 // stepError is the failure of a step of connecting after the TCP connection. Only its text matters.
@@ -113,13 +113,6 @@ func (e stepError) Error() string { return string(e) }
 
 func stepFailed(step string, err error) error {
 	return stepError(step + ": " + strings.TrimPrefix(plain(err).Error(), "tls: "))
-}
-
-func setDeadlines(sock *wire.Socket, t time.Time) error {
-	if err := sock.SetReadDeadline(t); err != nil {
-		return err
-	}
-	return sock.SetWriteDeadline(t)
 }
 
 // login authenticates. A server without authentication takes the login for a set of a value that has already expired.

@@ -72,13 +72,7 @@ func (l *Link) SendAhead(n int) { l.ahead = n }
 func (l *Link) Timeout() time.Duration { return l.timeout }
 
 // extend restarts the timeout.
-func (l *Link) extend() error {
-	at := time.Now().Add(l.timeout)
-	if err := l.sock.SetReadDeadline(at); err != nil {
-		return err
-	}
-	return l.sock.SetWriteDeadline(at)
-}
+func (l *Link) extend() error { return l.sock.SetDeadline(time.Now().Add(l.timeout)) }
 
 // send writes requests, and starts the timeout for their replies.
 func (l *Link) send(requests ...[]byte) error {

@@ -265,6 +265,9 @@ func (s *Socket) SetReadDeadline(t time.Time) error { return s.conn.SetReadDeadl
 // SetWriteDeadline bounds waiting in WriteRest; the zero time removes the bound.
 func (s *Socket) SetWriteDeadline(t time.Time) error { return s.conn.SetWriteDeadline(t) }
 
+// SetDeadline is SetReadDeadline and SetWriteDeadline.
+func (s *Socket) SetDeadline(t time.Time) error { return s.conn.SetDeadline(t) }
+
 // CloseWrite ends the stream to the peer after the bytes written so far. Reading stays possible.
 func (s *Socket) CloseWrite() error {
 	if s.secure != nil {
