@@ -41,9 +41,6 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
-	for _, c := range m.Stats().Snapshot().Counters {
-		fmt.Println("counter", c.Name)
-	}
 	m.Stats().Worker(0).Add(func(c *stats.Counts) { c.Refused[stats.ReasonDown] += 7 })
 	server := admin.New(admin.Options{Addr: "127.0.0.1:0", Registry: m.Stats()})
 	if err := server.Listen(); err != nil {
@@ -150,7 +147,7 @@ func TestTheRecipesOfCONTRIBUTINGMakeCountersACommandAKindOfRouteAPolicyAndAnOpt
 	command.Dir = root
 	out, err := command.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "counter refused_logins_total\n")
+	require.Contains(t, string(out), "\nmcmw_refused_logins_total 0\n")
 	require.Contains(t, string(out), "\nmcmw_refused_calls_total{reason=\"down\"} 7\n")
 	require.Contains(t, string(out), "\nmcmw_refused_calls_total{reason=\"timeout\"} 0\n")
 	require.Contains(t, string(out), "option keep-alive 15s\n")

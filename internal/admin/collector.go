@@ -41,8 +41,7 @@ func shownMigrations(s *stats.Snapshot) (shown []stats.Migration) {
 	return shown
 }
 
-// snapshotMetrics are the metrics of a Snapshot, except the stats.Counters, which have names and help texts of their
-// own.
+// snapshotMetrics are the metrics of a Snapshot.
 var snapshotMetrics = append(recipientMetrics, []metric[*stats.Snapshot]{
 	{"requests_total", "Answered requests.", []string{"command", "result"}, func(s *stats.Snapshot, to sink) {
 		for i := range s.Requests {
@@ -281,6 +280,14 @@ var snapshotMetrics = append(recipientMetrics, []metric[*stats.Snapshot]{
 		func(s *stats.Snapshot) any { return s.Opened }),
 	overall.by("reason", "connections_closed_total", "Client connections that ended, by reason.",
 		func(s *stats.Snapshot) values { return byName[stats.CloseReason](s.Closed[:]) }),
+	overall.value("login_failures_total", "Failed logins of clients.",
+		func(s *stats.Snapshot) any { return s.LoginFailures }),
+	overall.value("foreign_key_requests_total",
+		"Requests refused because their user is bound to other prefixes, or to prefixes at all.",
+		func(s *stats.Snapshot) any { return s.ForeignKeys }),
+	overall.value("binary_clients_total",
+		"Connections that were closed because their client uses the binary protocol.",
+		func(s *stats.Snapshot) any { return s.BinaryClients }),
 	overall.by("of", "client_memory_bytes",
 		"Memory used for clients' large requests (requests), and for replies that clients have not read (replies).",
 		func(s *stats.Snapshot) values { return values{"requests": s.RequestMemory, "replies": s.ReplyMemory} }),
@@ -290,7 +297,7 @@ var snapshotMetrics = append(recipientMetrics, []metric[*stats.Snapshot]{
 		func(s *stats.Snapshot) any { return s.ToClients }),
 }...)
 
-// newCollector returns a collector of r, from one Snapshot per scrape. The counters of r must exist already.
+// newCollector returns a collector of r, from one Snapshot per scrape.
 // docs/observability.md lists the metrics.
 func newCollector(r *stats.Registry, version string) prometheus.Collector {
 	metrics := append(slices.Clone(snapshotMetrics), metric[*stats.Snapshot]{
@@ -298,10 +305,6 @@ func newCollector(r *stats.Registry, version string) prometheus.Collector {
 		[]string{"version", "goversion"},
 		func(_ *stats.Snapshot, to sink) { to.send(1, version, runtime.Version()) },
 	})
-	for _, c := range r.Snapshot().Counters {
-		metrics = append(metrics,
-			overall.value(c.Name, c.Help, func(s *stats.Snapshot) any { return s.Counter(c.Name) }))
-	}
 	return newTable(r.Snapshot, metrics)
 }
 

@@ -78,7 +78,6 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 		Queues: []stats.Queue{{Name: "shared", Capacity: 64, Length: func() int { return waiting }}},
 	})
 	registry.Net().Memory(func() (requests, replies int64) { return 2 * unread, unread })
-	counter := registry.Net().Counter("login_failures_total", "Wrong names and passwords that clients gave.")
 	collector := newCollector(registry, "v1.2.3")
 	w := registry.Worker(1)
 
@@ -287,7 +286,7 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 			},
 		},
 		{
-			"a client that leaves", func() { registry.Net().Abandoned(1) },
+			"a client that leaves", func() { registry.Net().Change(func(n *stats.NetRecord) { n.Abandoned++ }) },
 			map[string]float64{"mcmw_queue_requests": -1, "mcmw_abandoned_requests_total": 1},
 		},
 		{
@@ -306,7 +305,7 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 		},
 		{
 			"a wrong password",
-			func() { counter.Add() },
+			func() { registry.Net().Change(func(n *stats.NetRecord) { n.LoginFailures++ }) },
 			map[string]float64{"mcmw_login_failures_total": 1},
 		},
 		{
@@ -316,7 +315,12 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 		},
 		{
 			"a request that is shed",
-			func() { registry.Net().Shed(protocol.Set); registry.Net().Bytes(10, 20) },
+			func() {
+				registry.Net().Change(func(n *stats.NetRecord) {
+					n.Requests[protocol.Set][stats.ResultShed]++
+					n.FromClients, n.ToClients = n.FromClients+10, n.ToClients+20
+				})
+			},
 			map[string]float64{
 				`mcmw_requests_total{command="set",result="shed"}`: 1, "mcmw_received_bytes_total": 10,
 				"mcmw_sent_bytes_total": 20,

@@ -71,7 +71,7 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 	add("cas_badval", n[stats.CountCasBad])
 	add("touch_hits", touchHits)
 	add("touch_misses", touchMisses)
-	add("auth_errors", s.Counter("login_failures_total"))
+	add("auth_errors", s.LoginFailures)
 	add("bytes_read", s.FromClients)
 	add("bytes_written", s.ToClients)
 	add("threads", s.Workers)

@@ -51,7 +51,7 @@ func TestBinaryClientsAreCountedAndLoggedOnceAMinuteWithWhatToSet(t *testing.T) 
 		_, err := c.Rest()
 		require.NoError(t, err)
 	}
-	require.EqualValues(t, 3, m.Stats().Snapshot().Counter("binary_clients_total"))
+	require.EqualValues(t, 3, m.Stats().Snapshot().BinaryClients)
 	require.Equal(t, 1, strings.Count(log.String(), "binary protocol"), log.String())
 	require.Regexp(t, `client=127\.0\.0\.1:\d+ `, log.String())
 	require.Contains(t, log.String(), "memcached.sess_binary_protocol=0")

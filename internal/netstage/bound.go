@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"mcmw/internal/protocol"
+	"mcmw/internal/stats"
 )
 
 // textForeign is the reply to a request that a bound user may not make.
@@ -30,6 +31,6 @@ func (c *conn) mayAsk(r *protocol.Request) bool {
 // refuseForeign makes r a request that is answered with an error and has no effect.
 func (c *conn) refuseForeign(r *protocol.Request) {
 	r.Refuse(textForeign)
-	c.stage.foreignKeys.Add()
+	c.stage.options.Net.Change(func(n *stats.NetRecord) { n.ForeignKeys++ })
 	c.stage.warn(c, &c.stage.foreign, "a request was refused: its user is bound to other prefixes", "user", c.user.Name)
 }

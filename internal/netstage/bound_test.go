@@ -50,7 +50,7 @@ func TestABoundUserIsRefusedWhateverNamesAnotherKey(t *testing.T) {
 	for _, text := range refused {
 		assert.Equal(t, foreign, bert.MustDo(t, text), "%.60q", text)
 	}
-	counted := int(m.Stats().Snapshot().Counter("foreign_key_requests_total"))
+	counted := int(m.Stats().Snapshot().ForeignKeys)
 	assert.Equal(t, len(refused), counted)
 	// Whoever wants no reply gets none, and the requests around a refused one are served.
 	assert.Equal(t, "MN\r\n", bert.MustDo(t, "set other 0 0 1 noreply\r\n6\r\ndelete other noreply\r\n"+
@@ -61,7 +61,7 @@ func TestABoundUserIsRefusedWhateverNamesAnotherKey(t *testing.T) {
 	assert.Equal(t, "VALUE other 7 1\r\n5\r\nEND\r\n", anna.MustDo(t, "get other\r\n"))
 	assert.Equal(t, before, server.Stat("cmd_touch"))
 	assert.Zero(t, server.Stat("cmd_flush"))
-	assert.EqualValues(t, counted+4, m.Stats().Snapshot().Counter("foreign_key_requests_total"))
+	assert.EqualValues(t, counted+4, m.Stats().Snapshot().ForeignKeys)
 	assert.Equal(t, 1, strings.Count(log.String(), "its user is bound to other prefixes"), log.String())
 	assert.Contains(t, log.String(), "user=bert")
 }

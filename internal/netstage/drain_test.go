@@ -44,7 +44,7 @@ func TestADrainEndsAClientThatReadsNothingAndWhoseLastRequestsAreRefused(t *test
 		strings.Repeat("mn\r\n", 2*request.MaxBatch-gets)+"get other\r\n")))
 	require.Eventually(t, func() bool { return m.Stats().Snapshot().ReplyMemory > 0 }, mctest.Patience, mctest.Tick)
 	require.NoError(t, m.Stop())
-	require.EqualValues(t, 1, m.Stats().Snapshot().Counter("foreign_key_requests_total"))
+	require.EqualValues(t, 1, m.Stats().Snapshot().ForeignKeys)
 }
 
 // endWithoutPause calls end while a client sends pipelines of incr and reads the replies later. It checks that the

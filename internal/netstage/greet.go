@@ -66,7 +66,7 @@ func (c *conn) greet() error {
 		return nil
 	}
 	c.refusal = protocol.RefuseBinary(c.buf.B[:protocol.BinaryHeader])
-	c.stage.binaryClients.Add()
+	c.stage.options.Net.Change(func(n *stats.NetRecord) { n.BinaryClients++ })
 	c.stage.warn(c, &c.stage.binaries, "a client was closed: it uses the binary protocol, which mcmw does not speak",
 		"settings", settingsForText)
 	return ending(stats.CloseProtocol)
@@ -146,7 +146,7 @@ func (c *conn) tryLogin(l *protocol.Login) (answer string) {
 		return protocol.TextStored
 	}
 	s.throttle.failed(addr, stats.Now(), taken)
-	s.loginFailures.Add()
+	s.options.Net.Change(func(n *stats.NetRecord) { n.LoginFailures++ })
 	s.warn(c, &s.logins, "a client gave a wrong name or password")
 	return protocol.TextLoginFailed
 }

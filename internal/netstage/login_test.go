@@ -142,7 +142,7 @@ func TestNothingOfAnUnauthenticatedClientReachesAServer(t *testing.T) {
 	_, stored := server.Get("k")
 	assert.False(t, stored)
 	assert.Zero(t, server.Stat("cmd_flush"))
-	assert.EqualValues(t, 1, m.Stats().Snapshot().Counter("login_failures_total"))
+	assert.EqualValues(t, 1, m.Stats().Snapshot().LoginFailures)
 }
 
 func TestWrongPasswordsAreCountedAndLoggedWithoutThem(t *testing.T) {
@@ -151,7 +151,7 @@ func TestWrongPasswordsAreCountedAndLoggedWithoutThem(t *testing.T) {
 	o.Security.AuthFile = passwords(t, users)
 	m := start(t, o)
 	answers(t, m.Addr(), strings.Repeat(login("mallory guessed"), 15))
-	assert.EqualValues(t, 15, m.Stats().Snapshot().Counter("login_failures_total"))
+	assert.EqualValues(t, 15, m.Stats().Snapshot().LoginFailures)
 	assert.Equal(t, 1, strings.Count(log.String(), "a client gave a wrong name or password"))
 	for _, secret := range []string{"mallory", "guessed", "anna", "secret"} {
 		assert.NotContains(t, log.String(), secret)
@@ -190,7 +190,7 @@ func TestLoginsFromAnAddressThatGuessesAreSlowed(t *testing.T) {
 	_, err = io.ReadFull(elsewhere, reply)
 	require.NoError(t, err)
 	assert.Equal(t, "STORED\r\n", string(reply))
-	assert.EqualValues(t, 21, m.Stats().Snapshot().Counter("login_failures_total"))
+	assert.EqualValues(t, 21, m.Stats().Snapshot().LoginFailures)
 
 	// A login that waits does not delay a drain.
 	m.Cancel()

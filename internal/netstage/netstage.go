@@ -91,10 +91,6 @@ type Stage struct {
 	throttle *throttle
 	began    time.Time // when Options.Announce began to be announced
 
-	loginFailures *stats.Counter
-	foreignKeys   *stats.Counter
-	binaryClients *stats.Counter
-
 	// mu guards the fields below. Its holder never waits for anything else.
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
@@ -111,11 +107,6 @@ func New(o Options) *Stage {
 		cut:     make(chan struct{}),
 		closing: make(chan struct{}), throttle: newThrottle(), began: time.Now(),
 		conns: make(map[*conn]struct{}), refusing: make(map[*conn]struct{}),
-		loginFailures: o.Net.Counter("login_failures_total", "Failed logins of clients."),
-		foreignKeys: o.Net.Counter("foreign_key_requests_total",
-			"Requests refused because their user is bound to other prefixes, or to prefixes at all."),
-		binaryClients: o.Net.Counter("binary_clients_total",
-			"Connections that were closed because their client uses the binary protocol."),
 		binaries: stats.Limiter{Every: time.Minute},
 	}
 	o.Net.Memory(s.memory)

@@ -108,7 +108,7 @@ func (c *conn) awaitRoom(n int) {
 
 // abandon drops the requests of b that are not served yet, because their client is gone.
 func (c *conn) abandon(b *request.Batch) {
-	c.stage.options.Net.Abandoned(len(b.Requests) - b.Next)
+	c.stage.options.Net.Change(func(n *stats.NetRecord) { n.Abandoned += uint64(len(b.Requests) - b.Next) })
 	b.Release()
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"mcmw/internal/protocol"
 	"mcmw/internal/request"
+	"mcmw/internal/stats"
 	"mcmw/internal/wire"
 )
 
@@ -26,7 +27,6 @@ func (c *conn) shed(b *request.Batch) {
 		if r.Has(protocol.Closes) {
 			continue
 		}
-		c.stage.options.Net.Shed(r.Command)
 		switch {
 		case r.NoReply:
 		case r.Answer != "" && !r.HasEffect():
@@ -35,9 +35,17 @@ func (c *conn) shed(b *request.Batch) {
 			g.AddString(textShed)
 		}
 	}
-	b.Release()
 	size := g.Len()
-	c.stage.options.Net.Bytes(received, size)
+	c.stage.options.Net.Change(func(n *stats.NetRecord) {
+		for i := range b.Requests {
+			if r := &b.Requests[i]; !r.Has(protocol.Closes) {
+				n.Requests[r.Command][stats.ResultShed]++
+			}
+		}
+		n.FromClients += uint64(received)
+		n.ToClients += uint64(size)
+	})
+	b.Release()
 	if n := c.Reply(g); n < size {
 		c.Stall(g.AppendFrom(nil, n), nil)
 	} else {

@@ -36,7 +36,7 @@ func (r LookupResult) String() string { return lookupNames[r] }
 
 // Control counts configuration changes of a running middleware. Its methods may be called from any goroutine, and its
 // zero value is ready.
-type Control struct{ guarded[ControlSnapshot] }
+type Control struct{ Guarded[ControlSnapshot] }
 
 // Identity identifies a configuration by short hashes: equal hashes mean equal configurations.
 type Identity struct {
@@ -62,32 +62,32 @@ type ControlSnapshot struct {
 }
 
 // Reloaded counts a reload of the configuration.
-func (c *Control) Reloaded(r ReloadResult) { c.change(func(s *ControlSnapshot) { s.Reloads[r]++ }) }
+func (c *Control) Reloaded(r ReloadResult) { c.Change(func(s *ControlSnapshot) { s.Reloads[r]++ }) }
 
 // LookedUp counts a lookup.
-func (c *Control) LookedUp(r LookupResult) { c.change(func(s *ControlSnapshot) { s.Lookups[r]++ }) }
+func (c *Control) LookedUp(r LookupResult) { c.Change(func(s *ControlSnapshot) { s.Lookups[r]++ }) }
 
 // Updated counts a changed list of servers that lookups returned.
-func (c *Control) Updated(r ReloadResult) { c.change(func(s *ControlSnapshot) { s.Updates[r]++ }) }
+func (c *Control) Updated(r ReloadResult) { c.Change(func(s *ControlSnapshot) { s.Updates[r]++ }) }
 
 // WatchLive adds n to the number of working watches, WatchBroken to the number of broken ones.
-func (c *Control) WatchLive(n int64) { c.change(func(s *ControlSnapshot) { s.WatchesLive += n }) }
+func (c *Control) WatchLive(n int64) { c.Change(func(s *ControlSnapshot) { s.WatchesLive += n }) }
 
-func (c *Control) WatchBroken(n int64) { c.change(func(s *ControlSnapshot) { s.WatchesBroken += n }) }
+func (c *Control) WatchBroken(n int64) { c.Change(func(s *ControlSnapshot) { s.WatchesBroken += n }) }
 
 // Unconfirmed records that a name of servers has had no answer since the given time, Confirmed that all names have
 // answers.
 func (c *Control) Unconfirmed(since time.Time) {
-	c.change(func(s *ControlSnapshot) { s.since = since })
+	c.Change(func(s *ControlSnapshot) { s.since = since })
 }
 func (c *Control) Confirmed() { c.Unconfirmed(time.Time{}) }
 
 // Holds records which configuration is in use.
-func (c *Control) Holds(id Identity) { c.change(func(s *ControlSnapshot) { s.Identity = id }) }
+func (c *Control) Holds(id Identity) { c.Change(func(s *ControlSnapshot) { s.Identity = id }) }
 
 // Snapshot returns the current values.
 func (c *Control) Snapshot() ControlSnapshot {
-	s := c.load()
+	s := c.Load()
 	if !s.since.IsZero() {
 		s.Unconfirmed = time.Since(s.since)
 	}

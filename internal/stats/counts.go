@@ -114,29 +114,28 @@ func difference[T any](v, before T) T {
 	return v
 }
 
-// guarded is a value that any goroutine may change and read.
-type guarded[T any] struct {
+// Guarded is a value that any goroutine may change and read. The zero value is ready.
+type Guarded[T any] struct {
 	mu sync.Mutex
 	v  T // guarded by mu
 }
 
-func (g *guarded[T]) change(change func(v *T)) {
+// Change lets change change the value.
+func (g *Guarded[T]) Change(change func(v *T)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	change(&g.v)
 }
 
-func (g *guarded[T]) load() T {
+// Load returns the value.
+func (g *Guarded[T]) Load() T {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.v
 }
 
 // Sum is the sum of counts since the start, for which the rule of numbers holds. Any goroutine may use it.
-type Sum[T any] struct{ sum guarded[T] }
+type Sum[T any] struct{ Guarded[T] }
 
 // Add adds n.
-func (s *Sum[T]) Add(n T) { s.sum.change(func(v *T) { add(v, &n) }) }
-
-// Load returns the sum.
-func (s *Sum[T]) Load() T { return s.sum.load() }
+func (s *Sum[T]) Add(n T) { s.Change(func(v *T) { add(v, &n) }) }

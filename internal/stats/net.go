@@ -13,19 +13,29 @@ const arrivalShards = 16
 // Net counts client connections, the requests they put on the queue, and the requests that end in the net stage. Its
 // methods may be called from any goroutine.
 type Net struct {
-	opened      atomic.Uint64
-	closed      [NumCloseReasons]atomic.Uint64
-	shed        [protocol.NumCommands]atomic.Uint64
-	fromClients atomic.Uint64 // bytes of shed requests
-	toClients   atomic.Uint64 // bytes of the replies to them
+	Guarded[NetRecord]
 	// memory returns the memory used for clients' large requests, and for replies that they have not read, in bytes;
 	// nil means 0. Static once set.
 	memory func() (requests, replies int64)
 
-	counters  counters
-	abandoned atomic.Uint64
-	next      atomic.Uint32 // the shard of the next connection
-	shards    [arrivalShards]Arrivals
+	next   atomic.Uint32 // the shard of the next connection
+	shards [arrivalShards]Arrivals
+}
+
+// NetRecord is what the net stage has counted since the start, without Arrivals.
+type NetRecord struct {
+	NetCounts
+	Counts // of requests that were shed. They have no response time, because their short one would improve the mean
+}
+
+// NetCounts are counts of client connections, and of what they sent.
+type NetCounts struct {
+	Opened        uint64 // client connections
+	Closed        [NumCloseReasons]uint64
+	Abandoned     uint64 // requests that were put on the queue but that no worker took, because their client was gone
+	LoginFailures uint64
+	ForeignKeys   uint64 // requests that were refused because their user is bound to other prefixes
+	BinaryClients uint64 // connections that were closed because their client uses the binary protocol
 }
 
 // Arrivals counts the requests that some connections put on the queue.
@@ -55,40 +65,19 @@ func (a *Arrivals) Add(requests int) {
 func (n *Net) Memory(f func() (requests, replies int64)) { n.memory = f }
 
 // Opened counts an accepted connection.
-func (n *Net) Opened() { n.opened.Add(1) }
+func (n *Net) Opened() { n.Change(func(r *NetRecord) { r.Opened++ }) }
 
 // Closed counts a connection that ended; once for each one opened.
-func (n *Net) Closed(reason CloseReason) { n.closed[reason].Add(1) }
-
-// Counter returns the counter of the metric mcmw_NAME, and creates it at the first call. A stage must create its
-// counters when it is created itself: later ones are not exported.
-func (n *Net) Counter(name, help string) *Counter { return n.counters.counter(name, help) }
-
-// Shed counts a request that was answered without being queued. It has no response time, because its short one would
-// improve the mean.
-func (n *Net) Shed(c protocol.Command) { n.shed[c].Add(1) }
-
-// Bytes counts the bytes of requests that were shed, and of their replies.
-func (n *Net) Bytes(fromClients, toClients int) {
-	n.fromClients.Add(uint64(fromClients))
-	n.toClients.Add(uint64(toClients))
-}
+func (n *Net) Closed(reason CloseReason) { n.Change(func(r *NetRecord) { r.Closed[reason]++ }) }
 
 func (n *Net) addTo(s *Snapshot) {
-	for i := range n.closed { // closed is read before opened, so that Open is never negative
-		s.Closed[i] = n.closed[i].Load()
-	}
-	s.Opened = n.opened.Load()
-	s.Counters = n.counters.values()
-	for c := range n.shed {
-		s.Requests[c][ResultShed] += n.shed[c].Load()
-	}
+	record := n.Load()
+	s.NetCounts = record.NetCounts
+	add(&s.Counts, &record.Counts)
 	if n.memory != nil {
 		s.RequestMemory, s.ReplyMemory = n.memory()
 	}
-	s.FromClients += n.fromClients.Load()
-	s.ToClients += n.toClients.Load()
-	s.Arrived, s.Abandoned = n.arrived()
+	s.Arrived = n.arrived()
 	for i := range n.shards {
 		a := &n.shards[i]
 		get, gets := a.hotGet.Load(), a.hotGets.Load()
@@ -103,14 +92,10 @@ func (n *Net) addTo(s *Snapshot) {
 // Arrivals returns the counter for one more connection.
 func (n *Net) Arrivals() *Arrivals { return &n.shards[n.next.Add(1)%arrivalShards] }
 
-// Abandoned counts requests that arrived but that no worker will take, because their client is gone.
-func (n *Net) Abandoned(requests int) { n.abandoned.Add(uint64(requests)) }
-
-// arrived returns the number of requests put on the queue, and the number of those that no worker will take.
-func (n *Net) arrived() (all, abandoned uint64) {
-	abandoned = n.abandoned.Load()
+// arrived returns the number of requests put on the queue.
+func (n *Net) arrived() (all uint64) {
 	for i := range n.shards {
 		all += n.shards[i].n.Load()
 	}
-	return all, abandoned
+	return all
 }

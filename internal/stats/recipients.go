@@ -50,7 +50,7 @@ type Shadow struct {
 	// Of is the name of the pool, To the name of its shadow. Static after construction.
 	Of, To string
 
-	counts guarded[ShadowCounts]
+	counts Guarded[ShadowCounts]
 }
 
 // ShadowCounts are the counts of a Shadow.
@@ -62,14 +62,14 @@ type ShadowCounts struct {
 }
 
 // Copied counts n requests that are copied to the shadow.
-func (s *Shadow) Copied(n int) { s.counts.change(func(c *ShadowCounts) { c.Copied += uint64(n) }) }
+func (s *Shadow) Copied(n int) { s.counts.Change(func(c *ShadowCounts) { c.Copied += uint64(n) }) }
 
 // Dropped counts a request that was not copied.
-func (s *Shadow) Dropped(why ShadowDrop) { s.counts.change(func(c *ShadowCounts) { c.Dropped[why]++ }) }
+func (s *Shadow) Dropped(why ShadowDrop) { s.counts.Change(func(c *ShadowCounts) { c.Dropped[why]++ }) }
 
 // Answered counts an answer of the shadow, which came delay ns after the client's.
 func (s *Shadow) Answered(r ShadowResult, delay int64) {
-	s.counts.change(func(c *ShadowCounts) {
+	s.counts.Change(func(c *ShadowCounts) {
 		c.Answers[r]++
 		c.Delay += uint64(max(delay, 0))
 	})
@@ -85,7 +85,7 @@ type ShadowSnapshot struct {
 
 // AddTo adds the counts to s, and the shadow's servers.
 func (s *Shadow) AddTo(to *Snapshot, servers []ServerSnapshot) {
-	to.Shadows = append(to.Shadows, ShadowSnapshot{s.Of, s.To, s.counts.load(), s})
+	to.Shadows = append(to.Shadows, ShadowSnapshot{s.Of, s.To, s.counts.Load(), s})
 	for _, server := range servers {
 		server.Pool, server.ShadowOf = s.To, s.Of
 		to.Servers = append(to.Servers, server)

@@ -19,11 +19,11 @@ type samples struct {
 // at a time may call it.
 func (r *Registry) Sample() {
 	// Of the requests that arrive while the workers are read, half are counted.
-	before, abandoned := r.net.arrived()
+	abandoned, before := r.net.Load().Abandoned, r.net.arrived()
 	r.mu.RLock()
 	taken, answered := r.progress()
 	r.mu.RUnlock()
-	after, _ := r.net.arrived()
+	after := r.net.arrived()
 	r.samples.waiting.Add(uint64(max(int64(before+(after-before)/2-abandoned-taken), 0)))
 	r.samples.serving.Add(uint64(max(int64(taken-answered), 0)))
 	r.samples.count.Add(1)

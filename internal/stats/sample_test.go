@@ -24,7 +24,7 @@ func TestASampleCountsRequestsThatWaitAndThatAreInService(t *testing.T) {
 	r.Worker(1).Take(1)
 	r.Sample()
 	r.Worker(1).Request(protocol.Get, ResultOK, 1, 1, &Times{})
-	r.Net().Abandoned(2)
+	r.Net().Change(func(n *NetRecord) { n.Abandoned += 2 })
 	r.Sample()
 
 	s := r.Snapshot()

@@ -16,6 +16,7 @@ type Snapshot struct {
 	Uptime int64 // ns since the start of the Registry; of a window its length
 
 	Counts
+	NetCounts
 	Totals
 	Recipients
 	Response [NumClasses]Histogram
@@ -24,10 +25,9 @@ type Snapshot struct {
 	removed  []ServerSnapshot // those that had been removed, whose counts go on if they are added again
 
 	// The values at the moment At; of a window those at its end.
-	Gutters  []GutterSnapshot
-	Counters []CounterValue // those that stages have created, sorted by name
-	Sweep    SweepSnapshot
-	Several  bool // replicas are kept equal although other middlewares write the same servers
+	Gutters []GutterSnapshot
+	Sweep   SweepSnapshot
+	Several bool // replicas are kept equal although other middlewares write the same servers
 	// MarksUnknown: no server is read, because too few servers tell which servers missed writes of other middlewares.
 	MarksUnknown bool
 	// Phase is the phase of the change of placement, Placement a short hash of the placement that the change leads to.
@@ -45,16 +45,12 @@ type Snapshot struct {
 	ReplyMemory      int64 // bytes used for replies that clients have not read
 }
 
-// Totals are counts of the whole middleware beyond those of its workers.
+// Totals are counts of the whole middleware beyond those of its workers and its connections.
 type Totals struct {
-	Opened uint64 // client connections
-	Closed [NumCloseReasons]uint64
-
-	Arrived   uint64 // requests that the net stage put on the queue
-	Abandoned uint64 // of these, requests that no worker took, because their client was gone
-	Taken     uint64 // of these, requests that a worker took
-	Answered  uint64 // of these, requests that were answered
-	Dropped   uint64 // requests for which the request log had no room
+	Arrived  uint64 // requests that the net stage put on the queue
+	Taken    uint64 // of these, requests that a worker took
+	Answered uint64 // of these, requests that were answered
+	Dropped  uint64 // requests for which the request log had no room
 
 	Samples        uint64 // samples of the numbers of waiting requests and of requests in service
 	SampledWaiting uint64 // sum of the samples of waiting requests
@@ -194,7 +190,8 @@ func (s *Snapshot) All() Histogram {
 func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 	d := *s
 	d.Uptime = s.At - prev.At
-	d.Counts, d.Totals = difference(s.Counts, prev.Counts), difference(s.Totals, prev.Totals)
+	d.Counts, d.NetCounts = difference(s.Counts, prev.Counts), difference(s.NetCounts, prev.NetCounts)
+	d.Totals = difference(s.Totals, prev.Totals)
 	for c := range d.Response {
 		d.Response[c] = s.Response[c].Sub(&prev.Response[c])
 	}

@@ -26,7 +26,7 @@ var sweepOutcomes = enum.New[SweepOutcome]("outcome of a sweep", "complete", "in
 func (o SweepOutcome) String() string { return sweepOutcomes.Of(o) }
 
 // Sweep counts the work of comparing the replicas of a pool. Any goroutine may use it.
-type Sweep struct{ guarded[SweepSnapshot] }
+type Sweep struct{ Guarded[SweepSnapshot] }
 
 // SweepSnapshot holds the values of a Sweep, or those of Sweeps together, at one moment.
 type SweepSnapshot struct {
@@ -54,30 +54,30 @@ type SweepCounts struct {
 }
 
 // Runs sets whether replicas are being compared.
-func (s *Sweep) Runs(running bool) { s.change(func(c *SweepSnapshot) { c.Running = running }) }
+func (s *Sweep) Runs(running bool) { s.Change(func(c *SweepSnapshot) { c.Running = running }) }
 
 // Repeats sets whether there are replicas, and how often they are compared.
 func (s *Sweep) Repeats(replicated bool, every time.Duration) {
-	s.change(func(c *SweepSnapshot) { c.Replicated, c.Every = replicated, int64(every) })
+	s.Change(func(c *SweepSnapshot) { c.Replicated, c.Every = replicated, int64(every) })
 }
 
 // Compared counts compared keys, and the time that it took.
 func (s *Sweep) Compared(keys int, took time.Duration) {
-	s.change(func(c *SweepSnapshot) {
+	s.Change(func(c *SweepSnapshot) {
 		c.Keys += uint64(keys)
 		c.Busy += uint64(took)
 	})
 }
 
 // Disagreed counts a key whose copies differed.
-func (s *Sweep) Disagreed() { s.change(func(c *SweepSnapshot) { c.Disagreements++ }) }
+func (s *Sweep) Disagreed() { s.Change(func(c *SweepSnapshot) { c.Disagreements++ }) }
 
 // Deleted counts a deleted copy.
-func (s *Sweep) Deleted() { s.change(func(c *SweepSnapshot) { c.Cut++ }) }
+func (s *Sweep) Deleted() { s.Change(func(c *SweepSnapshot) { c.Cut++ }) }
 
 // Ended counts a comparison. why is the reason for which it was not complete.
 func (s *Sweep) Ended(o SweepOutcome, why string) {
-	s.change(func(c *SweepSnapshot) {
+	s.Change(func(c *SweepSnapshot) {
 		c.Outcomes[o]++
 		c.Why = why
 	})
@@ -85,11 +85,11 @@ func (s *Sweep) Ended(o SweepOutcome, why string) {
 
 // Last sets how long ago the last complete comparison ended, and how many keys differed in it.
 func (s *Sweep) Last(ago time.Duration, differ uint64) {
-	s.change(func(c *SweepSnapshot) { c.Last, c.LastDiffer = time.Now().Add(-ago), differ })
+	s.Change(func(c *SweepSnapshot) { c.Last, c.LastDiffer = time.Now().Add(-ago), differ })
 }
 
 // Snapshot returns the current values.
-func (s *Sweep) Snapshot() SweepSnapshot { return s.load() }
+func (s *Sweep) Snapshot() SweepSnapshot { return s.Load() }
 
 // Sweeps are the Sweeps of all pools. Any goroutine may use it, and its zero value is ready.
 type Sweeps struct {
@@ -112,7 +112,7 @@ func (s *Sweeps) End(pool *Sweep) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pools = slices.DeleteFunc(s.pools, func(p *Sweep) bool { return p == pool })
-	last := pool.load()
+	last := pool.Load()
 	add(&s.ended, &last.SweepCounts)
 }
 
@@ -125,7 +125,7 @@ func (s *Sweeps) Snapshot() SweepSnapshot {
 	all := SweepSnapshot{SweepCounts: s.ended}
 	pools := make([]SweepSnapshot, len(s.pools))
 	for i, pool := range s.pools {
-		pools[i] = pool.load()
+		pools[i] = pool.Load()
 		p := &pools[i]
 		add(&all.SweepCounts, &p.SweepCounts)
 		all.Running, all.Replicated = all.Running || p.Running, all.Replicated || p.Replicated
