@@ -1,8 +1,8 @@
 package docs
 
 import (
-	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"regexp"
 	"strings"
@@ -44,18 +44,13 @@ func metricsPage(t *testing.T) string {
 	})
 	require.NoError(t, err)
 	m.Stats().Usage().Add([]byte("key"), "user", stats.Use{}, stats.Now())
-	s := admin.New(admin.Options{
-		Addr: "127.0.0.1:0", Control: new(stats.Control), Registry: m.Stats(),
+	s, err := admin.Listen("127.0.0.1:0", "", slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	defer s.Close()
+	s.Show(admin.Options{
+		Control: new(stats.Control), Registry: m.Stats(),
 		Memcached: m.AskServers, HotKeys: func(n int) hotkeys.Report { return m.HotKeys(n, false) },
 	})
-	require.NoError(t, s.Listen())
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx) }()
-	defer func() {
-		cancel()
-		require.NoError(t, <-ended)
-	}()
 	response, err := http.Get("http://" + s.Addr().String() + "/metrics")
 	require.NoError(t, err)
 	defer response.Body.Close()

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recipeProgram prints the counters of a middleware, its metrics after a count, the configuration's options with their
+// recipeProgram prints the metrics of a middleware after a count, the configuration's options with their
 // defaults, what servers get for a new command, the kinds of routes, and what a pool's policy answers.
 const recipeProgram = `package main
 
@@ -21,6 +21,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -42,11 +43,11 @@ func main() {
 		panic(err)
 	}
 	m.Stats().Worker(0).Add(func(c *stats.Counts) { c.Refused[stats.ReasonDown] += 7 })
-	server := admin.New(admin.Options{Addr: "127.0.0.1:0", Registry: m.Stats()})
-	if err := server.Listen(); err != nil {
+	server, err := admin.Listen("127.0.0.1:0", "", slog.Default())
+	if err != nil {
 		panic(err)
 	}
-	go server.Serve(context.Background())
+	server.Show(admin.Options{Registry: m.Stats()})
 	metrics, err := http.Get("http://" + server.Addr().String() + "/metrics")
 	if err != nil {
 		panic(err)

@@ -3,11 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
-	"net"
 	"os"
 	"os/signal"
 	"runtime"
@@ -89,9 +87,13 @@ func serve(ctx context.Context, k *control.Control) error {
 		k.Log.Warn(warning)
 	}
 	runtime.GOMAXPROCS(procs(k.Config().Procs, runtime.GOMAXPROCS(0), os.Getenv("GOMAXPROCS") != ""))
-	adminListener, found, err := findServers(ctx, k)
-	if err != nil || !found {
+	show, stopAdmin, err := startAdmin(k)
+	if err != nil {
 		return err
+	}
+	defer stopAdmin()
+	if !k.AwaitServers(ctx) {
+		return nil
 	}
 	options := k.Middleware()
 	if c := k.Config(); c.Sample > 0 || c.Slow > 0 {
@@ -101,18 +103,7 @@ func serve(ctx context.Context, k *control.Control) error {
 	if err != nil {
 		return err
 	}
-	if k.Config().Admin != "" {
-		stopAdmin, err := startAdmin(admin.Options{
-			Addr: k.Config().Admin, Listener: adminListener, Registry: m.Stats(), Control: k.Counts,
-			Memcached: m.AskServers, Ready: m.IsReady, Version: build.Version, Log: k.Log,
-			Check:   k.Check,
-			HotKeys: func(n int) hotkeys.Report { return m.HotKeys(n, k.Config().LogKeys) },
-		})
-		if err != nil {
-			return err
-		}
-		defer stopAdmin()
-	}
+	show(m)
 	stopLogs, err := startLogs(k.Config(), m.Stats(), options.Tap, k.Log)
 	if err != nil {
 		return err
@@ -135,45 +126,24 @@ func serve(ctx context.Context, k *control.Control) error {
 	return err
 }
 
-// findServers waits until k knows its servers; found is false if ctx ends first. If there are names to look up, a
-// server at the admin address answers meanwhile, and its listener is returned.
-func findServers(ctx context.Context, k *control.Control) (l net.Listener, found bool, err error) {
-	if k.Config().Admin == "" || !k.Config().AllLookups().Any() {
-		return nil, k.AwaitServers(ctx), nil
+// startAdmin starts the admin server, if there is to be one. It reports that no servers have been found until show is
+// called. stop stops it and waits for its end.
+func startAdmin(k *control.Control) (show func(m *middleware.Middleware), stop func(), err error) {
+	if k.Config().Admin == "" {
+		return func(*middleware.Middleware) {}, func() {}, nil
 	}
-	starting, err := admin.Start(k.Config().Admin, "the names of the memcached servers have not been found yet", k.Log)
+	s, err := admin.Listen(k.Config().Admin, "the names of the memcached servers have not been found yet", k.Log)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
-	k.Log.Info("admin server listens", "address", starting.Addr().String())
-	found = k.AwaitServers(ctx)
-	l, err = starting.Stop()
-	if !found || err != nil {
-		return nil, false, errors.Join(err, l.Close())
-	}
-	return l, true, nil
-}
-
-// startAdmin starts the admin server. stop stops it and waits for its end.
-func startAdmin(o admin.Options) (stop func(), err error) {
-	server := admin.New(o)
-	if err := server.Listen(); err != nil {
-		return nil, err
-	}
-	if o.Listener == nil {
-		o.Log.Info("admin server listens", "address", server.Addr().String())
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		if err := server.Serve(ctx); err != nil {
-			o.Log.Error("the admin server has ended; clients are still served", "error", err)
-		}
-	})
-	return func() {
-		cancel()
-		serving.Wait()
-	}, nil
+	k.Log.Info("admin server listens", "address", s.Addr().String())
+	return func(m *middleware.Middleware) {
+		s.Show(admin.Options{
+			Registry: m.Stats(), Control: k.Counts, Memcached: m.AskServers, Ready: m.IsReady, Version: build.Version,
+			Check:   k.Check,
+			HotKeys: func(n int) hotkeys.Report { return m.HotKeys(n, k.Config().LogKeys) },
+		})
+	}, s.Close, nil
 }
 
 // logReady logs that clients are served, with the addresses and servers.

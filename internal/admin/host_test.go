@@ -32,7 +32,7 @@ func ask(t *testing.T, addr, path, host string) int {
 }
 
 func TestAnAdminServerOnLoopbackAnswersOnlyToItsOwnNames(t *testing.T) {
-	s, _ := serve(t, Options{Addr: "127.0.0.1:0"})
+	s, _ := serve(t, Options{})
 	addr := s.Addr().String()
 	for _, path := range []string{
 		"/", "/livez", "/readyz", "/metrics", "/api/stats", "/debug/histogram",
@@ -74,16 +74,14 @@ func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) WriteHeader(int)             {}
 
 func TestAnAdminServerOnOtherAddressesAnswersToEveryName(t *testing.T) {
-	_, url := serve(t, Options{Addr: "0.0.0.0:0"})
+	_, url := serveAt(t, "0.0.0.0:0", Options{})
 	assert.Equal(t, http.StatusOK, ask(t, strings.TrimPrefix(url, "http://"), "/livez", "attacker.example"))
 }
 
 func TestAStartingAdminServerChecksTheNameToo(t *testing.T) {
-	starting, err := Start("127.0.0.1:0", "no servers yet", slog.New(slog.DiscardHandler))
+	starting, err := Listen("127.0.0.1:0", "no servers yet", slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
+	defer starting.Close()
 	assert.Equal(t, http.StatusForbidden, ask(t, starting.Addr().String(), "/livez", "attacker.example"))
 	assert.Equal(t, http.StatusOK, ask(t, starting.Addr().String(), "/livez", "localhost"))
-	l, err := starting.Stop()
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
 }

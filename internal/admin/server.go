@@ -26,6 +26,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,12 +47,8 @@ const (
 	maxHeaderBytes  = 16 << 10
 )
 
-// Options are what a Server needs.
+// Options are what a Server shows.
 type Options struct {
-	// Addr is the address to listen on, "host:port" (port 0: any free one).
-	Addr string
-	// Listener is an already bound listener, as Starting.Stop returns it; nil means that Listen binds Addr.
-	Listener net.Listener
 	// Control counts configuration changes; nil: there are no such metrics.
 	Control *stats.Control
 	// Registry is the source of the statistics.
@@ -67,90 +65,103 @@ type Options struct {
 	Ready func() bool
 	// Version is the program's version.
 	Version string
-	// Log receives messages for operators; nil discards them.
-	Log *slog.Logger
 }
 
-// Server is the admin HTTP server.
+// Server is the admin HTTP server. Until Show it knows no middleware: /livez answers 200, and all other paths answer
+// 503 with the reason.
 type Server struct {
+	addr     string // as configured
+	log      *slog.Logger
+	listener net.Listener
+	server   *http.Server
+	shown    atomic.Pointer[http.ServeMux]
+	working  sync.WaitGroup
+	ending   chan struct{} // closed by Close
+
+	// Set by Show.
 	options   Options
 	history   *history
 	snapshots snapshots
 	memcached *asked
 	started   time.Time
-	listener  net.Listener // set by Listen
 }
 
 func always() bool { return true }
 
-// New returns a Server that does not listen yet.
-func New(o Options) *Server {
+func never() bool { return false }
+
+// Listen binds addr, "host:port" (port 0: any free one), and answers there that clients are not served yet for that
+// reason, until Close. log receives messages for operators.
+func Listen(addr, reason string, log *slog.Logger) (*Server, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("admin address %q: %w", addr, err)
+	}
+	s := &Server{addr: addr, log: log, listener: l, ending: make(chan struct{})}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", health(always, ""))
+	mux.HandleFunc("GET /", health(never, "not ready: "+reason))
+	s.shown.Store(mux)
+	s.server = &http.Server{
+		Handler: ownHost(l.Addr(), addr, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.shown.Load().ServeHTTP(w, r)
+		})),
+		ReadTimeout:    readTimeout,
+		WriteTimeout:   writeTimeout,
+		IdleTimeout:    idleTimeout,
+		MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	s.working.Go(func() {
+		if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("the admin server has ended; clients are still served", "error",
+				fmt.Errorf("admin server on %v: %w", l.Addr(), err))
+		}
+	})
+	return s, nil
+}
+
+// Show makes s show a middleware from now on, and add a point to the history every second. It must be called once.
+func (s *Server) Show(o Options) {
 	if o.Ready == nil {
 		o.Ready = always
 	}
 	if o.HotKeys == nil {
 		o.HotKeys = func(int) hotkeys.Report { return hotkeys.Report{Keys: []hotkeys.Key{}} }
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	now := time.Now()
-	return &Server{
-		options: o, started: now, history: newHistory(o.Registry.Snapshot()),
-		memcached: &asked{ask: o.Memcached, every: askEvery},
-		snapshots: snapshots{start: strconv.FormatInt(now.UnixMilli(), 36)},
-	}
+	s.options, s.started = o, time.Now()
+	s.history, s.memcached = newHistory(o.Registry.Snapshot()), &asked{ask: o.Memcached, every: askEvery}
+	s.snapshots.start = strconv.FormatInt(s.started.UnixMilli(), 36)
+	s.shown.Store(s.handler())
+	s.working.Go(func() {
+		ticker := time.NewTicker(tick)
+		defer ticker.Stop()
+		for {
+			select {
+			case now := <-ticker.C:
+				s.history.add(now, o.Registry.Snapshot())
+			case <-s.ending:
+				return
+			}
+		}
+	})
 }
 
-// Listen binds the address.
-func (s *Server) Listen() error {
-	s.listener = s.options.Listener
-	if s.listener != nil {
-		return nil
-	}
-	var err error
-	s.listener, err = listen(s.options.Addr)
-	return err
-}
-
-// Addr returns the address that Listen has bound.
+// Addr returns the bound address.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Serve answers requests until ctx is done, and then returns nil. Meanwhile it adds a point to the history every
-// second. Listen must have succeeded.
-func (s *Server) Serve(ctx context.Context) error {
-	server := &http.Server{
-		Handler:        s.handler(),
-		ReadTimeout:    readTimeout,
-		WriteTimeout:   writeTimeout,
-		IdleTimeout:    idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog:       slog.NewLogLogger(s.options.Log.Handler(), slog.LevelWarn),
+// Close ends the server, and returns when it has ended.
+func (s *Server) Close() {
+	close(s.ending)
+	grace, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	if err := s.server.Shutdown(grace); errors.Is(err, context.DeadlineExceeded) {
+		s.server.Close()
 	}
-	failed := make(chan error, 1) // the goroutine that serves -> Serve; exactly one value
-	go func() { failed <- server.Serve(s.listener) }()
-
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
-	for {
-		select {
-		case now := <-ticker.C:
-			s.history.add(now, s.options.Registry.Snapshot())
-		case err := <-failed:
-			return fmt.Errorf("admin server on %v: %w", s.Addr(), err)
-		case <-ctx.Done():
-			grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-			defer cancel()
-			if err := server.Shutdown(grace); errors.Is(err, context.DeadlineExceeded) {
-				server.Close()
-			}
-			<-failed
-			return nil
-		}
-	}
+	s.working.Wait()
 }
 
-func (s *Server) handler() http.Handler {
+func (s *Server) handler() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", servePage)
 	mux.HandleFunc("GET /livez", health(always, ""))
@@ -179,7 +190,7 @@ func (s *Server) handler() http.Handler {
 		metrics.MustRegister(newTable(s.options.Control.Snapshot, controlMetrics))
 	}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{
-		ErrorLog:      slog.NewLogLogger(s.options.Log.Handler(), slog.LevelWarn),
+		ErrorLog:      slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 		ErrorHandling: promhttp.HTTPErrorOnError,
 	}))
 
@@ -196,7 +207,7 @@ func (s *Server) handler() http.Handler {
 				http.StatusForbidden)
 		})
 	}
-	return ownHost(s.Addr(), s.options.Addr, mux)
+	return mux
 }
 
 // answerJSON answers with v. An error means that the client is gone.

@@ -1,9 +1,9 @@
 package admin
 
 import (
-	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
@@ -19,25 +19,21 @@ import (
 	"mcmw/internal/stats"
 )
 
-// serve starts a Server on a free port and returns its base URL. The Server ends with the test; the test fails if Serve
-// then does not return nil.
+// serve starts a Server on a free port of loopback and returns its base URL. The Server ends with the test.
 func serve(t *testing.T, o Options) (*Server, string) {
 	t.Helper()
-	if o.Addr == "" {
-		o.Addr = "127.0.0.1:0"
-	}
+	return serveAt(t, "127.0.0.1:0", o)
+}
+
+func serveAt(t *testing.T, addr string, o Options) (*Server, string) {
+	t.Helper()
 	if o.Registry == nil {
 		o.Registry = stats.New(stats.Options{Servers: []string{"a", "b"}, Workers: 1})
 	}
-	s := New(o)
-	require.NoError(t, s.Listen())
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
-	})
+	s, err := Listen(addr, "", slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	s.Show(o)
 	_, port, err := net.SplitHostPort(s.Addr().String())
 	require.NoError(t, err)
 	return s, "http://127.0.0.1:" + port
@@ -105,13 +101,13 @@ func TestAWrongPathOrMethodIsAClientError(t *testing.T) {
 }
 
 func TestProfilesAreServedOnlyOnLoopbackAddresses(t *testing.T) {
-	_, url := serve(t, Options{Addr: "127.0.0.1:0"})
+	_, url := serve(t, Options{})
 	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline"} {
 		status, _, _ := get(t, "GET", url+path)
 		require.Equal(t, http.StatusOK, status, path)
 	}
 
-	_, url = serve(t, Options{Addr: "0.0.0.0:0"})
+	_, url = serveAt(t, "0.0.0.0:0", Options{})
 	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline"} {
 		status, _, body := get(t, "GET", url+path)
 		require.Equal(t, http.StatusForbidden, status, path)
@@ -121,10 +117,33 @@ func TestProfilesAreServedOnlyOnLoopbackAddresses(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 }
 
+func TestAStartingServerAnswersWithTheReasonUntilItShowsAMiddleware(t *testing.T) {
+	s, err := Listen("127.0.0.1:0", "there are no servers yet", slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	defer s.Close()
+	url := "http://" + s.Addr().String()
+	for path, want := range map[string]struct {
+		code int
+		body string
+	}{
+		"/livez":   {http.StatusOK, "ok\n"},
+		"/readyz":  {http.StatusServiceUnavailable, "not ready: there are no servers yet\n"},
+		"/metrics": {http.StatusServiceUnavailable, "not ready: there are no servers yet\n"},
+		"/":        {http.StatusServiceUnavailable, "not ready: there are no servers yet\n"},
+	} {
+		code, _, body := get(t, http.MethodGet, url+path)
+		require.Equal(t, want.code, code, path)
+		require.Equal(t, want.body, body, path)
+	}
+	s.Show(Options{Registry: stats.New(stats.Options{}), Control: new(stats.Control)})
+	_, _, body := get(t, http.MethodGet, url+"/metrics")
+	require.Contains(t, body, "mcmw_config_info{")
+}
+
 func TestAnAddressInUseIsNamed(t *testing.T) {
 	taken, _ := serve(t, Options{})
-	err := New(Options{Addr: taken.Addr().String(), Registry: stats.New(stats.Options{})}).Listen()
-	require.ErrorContains(t, err, strconv.Quote(taken.Addr().String()))
+	_, err := Listen(taken.Addr().String(), "", slog.New(slog.DiscardHandler))
+	require.ErrorContains(t, err, "admin address "+strconv.Quote(taken.Addr().String()))
 	require.ErrorContains(t, err, "address already in use")
 }
 

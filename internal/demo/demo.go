@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -70,11 +69,16 @@ func (o *Options) Run(ctx context.Context, stdout, stderr io.Writer) (err error)
 	}
 	d.clients, d.capacity = d.m.Addrs()[0].String(), d.m.Stats().Snapshot().QueueCapacity
 	if o.Admin != "" {
-		stopAdmin, err := d.startAdmin(log)
+		page, err := admin.Listen(o.Admin, "the demo starts", log)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w; choose another address with --admin", err)
 		}
-		defer stopAdmin()
+		defer page.Close()
+		d.page = "http://" + page.Addr().String() + "/"
+		page.Show(admin.Options{
+			Registry: d.m.Stats(), Memcached: d.m.AskServers, Ready: d.m.IsReady, Version: o.Version,
+			HotKeys: func(n int) hotkeys.Report { return d.m.HotKeys(n, true) }, // the demo's own keys
+		})
 	}
 	stopMiddleware := inBackground(d.m.Run)
 	defer func() { err = errors.Join(err, stopMiddleware()) }()
@@ -110,24 +114,6 @@ func inBackground(f func(context.Context) error) (stop func() error) {
 		cancel()
 		return <-ended
 	}
-}
-
-func (d *demo) startAdmin(log *slog.Logger) (stop func(), err error) {
-	server := admin.New(admin.Options{
-		Addr: d.options.Admin, Registry: d.m.Stats(), Memcached: d.m.AskServers, Ready: d.m.IsReady,
-		Version: d.options.Version, Log: log,
-		HotKeys: func(n int) hotkeys.Report { return d.m.HotKeys(n, true) }, // the demo's own keys
-	})
-	if err := server.Listen(); err != nil {
-		return nil, fmt.Errorf("%w; choose another address with --admin", err)
-	}
-	d.page = "http://" + server.Addr().String() + "/"
-	stopServing := inBackground(server.Serve)
-	return func() {
-		if err := stopServing(); err != nil {
-			log.Error("the live page has failed", "error", err)
-		}
-	}, nil
 }
 
 // runLoad runs the load until ctx is done, Duration has passed or no server is left, and shows its progress. It returns
