@@ -3,8 +3,9 @@ package admin
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"mcmw/internal/hotkeys"
@@ -19,15 +20,13 @@ const modelLength = 10
 const historyLength = 120
 
 // history keeps the last two minutes as one point per tick.
-type history struct {
-	windows [modelLength]model.Window // of the newest points, by (n-1) % modelLength; used only by add
+type history struct{ now atomic.Pointer[past] }
 
-	mu sync.Mutex // guards the fields below; nothing is computed, written or encoded while it is held
-
-	points   [historyLength]Point // the point with sequence number n is at (n-1) % historyLength
-	sequence int64                // of the newest point; 0 if there is none
-	latest   *stats.Snapshot      // the cumulative snapshot at the newest point; never changed
-	model    *model.Report        // of the newest points; never changed
+// past is what the history says at one tick. It is never changed.
+type past struct {
+	points []Point           // oldest first; those before the newest historyLength are out of date
+	recent []*stats.Snapshot // cumulative: at the beginning of the model's time, and at each point in it
+	model  *model.Report     // of the points in recent
 }
 
 // Point is the summary of one tick.
@@ -39,58 +38,39 @@ type Point struct {
 }
 
 func newHistory(first *stats.Snapshot) *history {
-	return &history{latest: first, model: model.Analyse(modelWindow(first.Sub(first), first))}
+	h := &history{}
+	h.now.Store(&past{[]Point{}, []*stats.Snapshot{first}, model.Analyse(modelWindow(first.Sub(first), first))})
+	return h
 }
 
 // add appends the point between the latest snapshot and s, which was taken at now. Only one goroutine calls it.
 func (h *history) add(now time.Time, s *stats.Snapshot) {
-	h.mu.Lock()
-	prev, sequence := h.latest, h.sequence+1
-	h.mu.Unlock()
-
-	window := s.Sub(prev)
-	p := Point{Sequence: sequence, Time: now.UnixMilli(), Open: s.Open(), Summary: Summarize(window)}
-	report := h.analyse(sequence, window, s)
-
-	h.mu.Lock()
-	h.points[(sequence-1)%historyLength] = p
-	h.sequence, h.latest, h.model = sequence, s, report
-	h.mu.Unlock()
-}
-
-// analyse returns the model of the points up to the one with number sequence, whose window is given. Only add calls it.
-func (h *history) analyse(sequence int64, window, total *stats.Snapshot) *model.Report {
-	h.windows[(sequence-1)%modelLength] = *modelWindow(window, total)
-	var sum model.Window
-	for n := max(sequence-modelLength, 0) + 1; n <= sequence; n++ {
-		sum.Add(&h.windows[(n-1)%modelLength])
+	was := h.now.Load()
+	points := append(was.points, Point{ // readers of was do not look beyond its end
+		Sequence: was.sequence() + 1, Time: now.UnixMilli(), Open: s.Open(), Summary: Summarize(s.Sub(was.latest())),
+	})
+	if len(points) > 2*historyLength {
+		points = slices.Clone(points[historyLength:])
 	}
-	return model.Analyse(&sum)
+	recent := append(slices.Clip(was.recent[max(0, len(was.recent)-modelLength):]), s)
+	h.now.Store(&past{points, recent, model.Analyse(modelWindow(s.Sub(recent[0]), s))})
 }
 
-// report returns the model of the last 10 s.
-func (h *history) report() *model.Report {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.model
-}
+// latest returns the cumulative snapshot at the newest point.
+func (p *past) latest() *stats.Snapshot { return p.recent[len(p.recent)-1] }
 
-// after returns the points with sequence numbers above n, oldest first, and the latest snapshot.
-func (h *history) after(n int64) ([]Point, *stats.Snapshot) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	points := []Point{}
-	for i := max(n, h.sequence-historyLength, 0) + 1; i <= h.sequence; i++ {
-		points = append(points, h.points[(i-1)%historyLength])
+// sequence returns the sequence number of the newest point; 0 if there is none.
+func (p *past) sequence() int64 {
+	if len(p.points) == 0 {
+		return 0
 	}
-	return points, h.latest
+	return p.points[len(p.points)-1].Sequence
 }
 
-// newest returns the latest snapshot.
-func (h *history) newest() *stats.Snapshot {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.latest
+// after returns the points with sequence numbers above n, oldest first.
+func (p *past) after(n int64) []Point {
+	count := min(max(p.sequence()-n, 0), historyLength, int64(len(p.points)))
+	return p.points[int64(len(p.points))-count:]
 }
 
 // Report is the answer of /api/stats.
@@ -155,7 +135,8 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	points, latest := s.history.after(after)
+	past := s.history.now.Load()
+	latest := past.latest()
 	answer := Report{
 		Version:    s.options.Version,
 		Ready:      s.options.Ready(),
@@ -182,8 +163,8 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		HotKeys:    s.hotKeys(shownHotKeys),
 		Usage:      s.usage(),
 		Bounds:     HistBounds(),
-		Model:      s.history.report(),
-		Points:     points,
+		Model:      past.model,
+		Points:     past.after(after),
 	}
 	answer.Gutters = gutters(latest)
 	memcached := s.memcached.get()

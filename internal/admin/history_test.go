@@ -41,7 +41,7 @@ func TestAPointCoversTheTimeSinceThePreviousOne(t *testing.T) {
 		h.add(time.UnixMilli(int64(1700000000000+i)), snapshotAt(r, time.Duration(12+2*i)*time.Second))
 	}
 
-	points, latest := h.after(0)
+	points, latest := h.now.Load().after(0), h.now.Load().latest()
 	require.Len(t, points, 3)
 	for i, p := range points {
 		require.EqualValues(t, i+1, p.Sequence)
@@ -57,7 +57,7 @@ func TestASecondWithoutRequestsIsAPointOfZeros(t *testing.T) {
 	r := stats.New(stats.Options{Servers: []string{"a"}, Workers: 1})
 	h := newHistory(snapshotAt(r, 0))
 	h.add(time.UnixMilli(1), snapshotAt(r, time.Second))
-	points, _ := h.after(0)
+	points := h.now.Load().after(0)
 	require.Equal(t, []Point{{Sequence: 1, Time: 1, Summary: Summary{
 		Hist: make([]uint64, len(HistBounds())+1), Servers: []ServerLoad{{Name: "a"}},
 	}}}, points)
@@ -71,7 +71,7 @@ func TestAPointNamesTheServersOfItsTime(t *testing.T) {
 	h.add(time.UnixMilli(1), snapshotAt(r, time.Second))
 	r.Change(stats.Options{Servers: []string{"b"}, Workers: 1})
 	h.add(time.UnixMilli(2), snapshotAt(r, 2*time.Second))
-	points, latest := h.after(0)
+	points, latest := h.now.Load().after(0), h.now.Load().latest()
 	require.Equal(t, "b", latest.Servers[0].Name)
 	require.Equal(t, "a", points[0].Servers[0].Name)
 	require.Equal(t, "b", points[0].Servers[1].Name)
@@ -82,7 +82,7 @@ func TestAPointNamesTheServersOfItsTime(t *testing.T) {
 func TestTheHistoryKeepsTheNewestTwoMinutesInOrder(t *testing.T) {
 	r := stats.New(stats.Options{Workers: 1})
 	h := newHistory(snapshotAt(r, 0))
-	empty, _ := h.after(0)
+	empty := h.now.Load().after(0)
 	require.NotNil(t, empty, "no points are an empty list, not null")
 	const added = 2*historyLength + 7
 	for i := 1; i <= added; i++ {
@@ -99,7 +99,7 @@ func TestTheHistoryKeepsTheNewestTwoMinutesInOrder(t *testing.T) {
 		{added - 5, added - 4, 5},
 		{added - 1, added, 1},
 	} {
-		points, _ := h.after(c.after)
+		points := h.now.Load().after(c.after)
 		require.Len(t, points, c.count, "after %d", c.after)
 		for i, p := range points {
 			require.Equal(t, c.first+int64(i), p.Sequence, "after %d", c.after)
@@ -107,7 +107,7 @@ func TestTheHistoryKeepsTheNewestTwoMinutesInOrder(t *testing.T) {
 		}
 	}
 	for _, after := range []int64{added, added + 1} {
-		points, _ := h.after(after)
+		points := h.now.Load().after(after)
 		require.Empty(t, points)
 	}
 }

@@ -47,10 +47,10 @@ func TestTheModelIsExported(t *testing.T) {
 func TestTheModelExistsFromTheStartAndLooksBackTenSeconds(t *testing.T) {
 	r := stats.New(stats.Options{Servers: []string{"a", "b"}, Workers: 2, Depth: 1})
 	h := newHistory(snapshotAt(r, 0))
-	require.Equal(t, -1, h.report().Bottleneck)
+	require.Equal(t, -1, h.now.Load().model.Bottleneck)
 	parts := []string{}
-	for i := range h.report().Parts {
-		parts = append(parts, h.report().Parts[i].String())
+	for i := range h.now.Load().model.Parts {
+		parts = append(parts, h.now.Load().model.Parts[i].String())
 	}
 	require.Equal(t, []string{"the processor", "the workers", "server a", "server b"}, parts)
 
@@ -68,7 +68,7 @@ func TestTheModelExistsFromTheStartAndLooksBackTenSeconds(t *testing.T) {
 			r.Sample()
 		}
 		h.add(time.UnixMilli(int64(second)), snapshotAt(r, time.Duration(second)*time.Second))
-		m := h.report()
+		m := h.now.Load().model
 		window := min(second, modelLength)
 		busy := float64(min(max(second-modelLength, 0), modelLength)) / float64(window)
 		require.InDelta(t, float64(window), m.Window, 1e-9)
@@ -77,7 +77,7 @@ func TestTheModelExistsFromTheStartAndLooksBackTenSeconds(t *testing.T) {
 		require.InDelta(t, busy*requests*2e-3/2, m.Parts[1].Utilization, 1e-9)
 		require.InDelta(t, busy*requests*1e-3, m.Laws[0].Predicted, 1e-9)
 	}
-	require.InDelta(t, 1e6, h.report().Wait.Measured, 1e-3)
+	require.InDelta(t, 1e6, h.now.Load().model.Wait.Measured, 1e-3)
 }
 
 func TestTheAPICarriesTheModelHistogramsAndQueues(t *testing.T) {

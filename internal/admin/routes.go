@@ -59,6 +59,6 @@ func routes(s *stats.Snapshot, most int) []Route {
 
 // serveRoutes answers with all routes.
 func (s *Server) serveRoutes(w http.ResponseWriter, _ *http.Request) {
-	latest := s.history.newest()
+	latest := s.history.now.Load().latest()
 	answerJSON(w, map[string][]Route{"routes": routes(latest, len(latest.Routes))})
 }

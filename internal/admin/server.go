@@ -35,6 +35,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"mcmw/internal/hotkeys"
+	"mcmw/internal/model"
 	"mcmw/internal/stats"
 )
 
@@ -179,7 +180,7 @@ func (s *Server) handler() *http.ServeMux {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(
 		newCollector(s.options.Registry, s.options.Version),
-		newTable(s.history.report, modelMetrics),
+		newTable(func() *model.Report { return s.history.now.Load().model }, modelMetrics),
 		newTable(s.memcached.get, memcachedMetrics),
 		newTable(s.options.Registry.Usage().Snapshot, usageMetrics),
 		newTable(func() hotkeys.Report { return s.options.HotKeys(0) }, hotKeysMetrics),

@@ -170,29 +170,3 @@ func TestWithoutRequestsThereIsNoBottleneck(t *testing.T) {
 		}
 	}
 }
-
-func TestWindowsAddUp(t *testing.T) {
-	a := &Window{
-		Seconds: 1, Answered: 2, Arrived: 3, Hot: 12, QueueTime: 4, WorkerTime: 5, ServerTime: 6, ReplyTime: 7,
-		Samples: 8, SampledQueue: 9,
-		SampledService: 10, Workers: 1, Processor: 11,
-		Servers: []Server{{Name: "a", Calls: 1, TypicalTime: 2, Fastest: 5, Waited: 3}, {Name: "gone"}},
-	}
-	b := &Window{
-		Seconds: 1, Answered: 2, Arrived: 3, QueueTime: 4, WorkerTime: 5, ServerTime: 6, ReplyTime: 7, Samples: 8,
-		SampledQueue:   9,
-		SampledService: 10, Workers: 6, Depth: 2, Processors: 2, Processor: 11,
-		Servers: []Server{{Name: "new", Calls: 9}, {Name: "a", Calls: 1, TypicalTime: 2, Fastest: 4, Waited: 3}},
-	}
-	var sum Window
-	sum.Add(a)
-	sum.Add(b)
-	require.Equal(t, Window{
-		Seconds: 2, Answered: 4, Arrived: 6, Hot: 12, QueueTime: 8, WorkerTime: 10, ServerTime: 12, ReplyTime: 14,
-		Samples: 16, SampledQueue: 18,
-		SampledService: 20, Workers: 6, Depth: 2, Processors: 2, Processor: 22,
-		Servers: []Server{{Name: "new", Calls: 9}, {Name: "a", Calls: 2, TypicalTime: 4, Fastest: 4, Waited: 6}},
-	}, sum)
-	require.Len(t, a.Servers, 2, "Add does not change its argument")
-	require.EqualValues(t, 1, a.Servers[0].Calls)
-}

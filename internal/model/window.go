@@ -1,7 +1,5 @@
 package model
 
-import "slices"
-
 // Window has the measurements between two points in time. Times are sums over the answered requests, in seconds.
 type Window struct {
 	Seconds  float64 // T
@@ -37,33 +35,4 @@ type Server struct {
 	Fastest float64
 	// Waited is the time that workers were blocked waiting for the server's replies, summed over the workers, s.
 	Waited float64
-}
-
-// Add adds a later window of the same servers. Fields that are not sums are taken from the later one.
-func (w *Window) Add(later *Window) {
-	w.Seconds += later.Seconds
-	w.Answered += later.Answered
-	w.Arrived += later.Arrived
-	w.Hot += later.Hot
-	w.QueueTime += later.QueueTime
-	w.WorkerTime += later.WorkerTime
-	w.ServerTime += later.ServerTime
-	w.ReplyTime += later.ReplyTime
-	w.Samples += later.Samples
-	w.SampledQueue += later.SampledQueue
-	w.SampledService += later.SampledService
-	w.Processor += later.Processor
-	w.Workers, w.Depth, w.Processors = later.Workers, later.Depth, later.Processors
-	before := w.Servers
-	w.Servers = slices.Clone(later.Servers)
-	for i := range w.Servers {
-		s := &w.Servers[i]
-		for _, b := range before {
-			if b.Name == s.Name {
-				s.Calls += b.Calls
-				s.TypicalTime += b.TypicalTime
-				s.Waited += b.Waited
-			}
-		}
-	}
 }
