@@ -28,7 +28,7 @@ func (l *Link) do(op protocol.Op, codes ...string) (r Reply, value []byte, err e
 		return r, nil, err
 	case !slices.Contains(codes, r.Code), r.Size > maxRecord:
 		return r, nil, Unexpected(r.Line)
-	case r.Size < 0:
+	case !r.HasValue():
 		return r, nil, nil
 	}
 	room := bytes.NewBuffer(make([]byte, 0, r.Size))

@@ -12,7 +12,6 @@ import (
 	"io"
 	"iter"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -110,13 +109,13 @@ func (l *Link) want(prefixes ...string) (rest string, err error) {
 
 // value copies a value of size bytes, and the line end after it, from the reply to w. Each piece that arrives restarts
 // the timeout.
-func (l *Link) value(w io.Writer, size int64) error {
+func (l *Link) value(w io.Writer, size int) error {
 	for size > 0 {
-		n, err := io.CopyN(w, l.r, min(size, maxLine))
+		n, err := io.CopyN(w, l.r, int64(min(size, maxLine)))
 		if err != nil {
 			return err
 		}
-		if size -= n; l.r.Buffered() == 0 {
+		if size -= int(n); l.r.Buffered() == 0 {
 			if err := l.extend(); err != nil {
 				return err
 			}
@@ -144,46 +143,25 @@ type Reply struct {
 	Line string // without its end
 	Code string // HD, VA, EN, NS, EX, NF, or SERVER_ERROR if the item is too large for the server
 	Held bool   // the reply shows an item
-	Size int64  // of the value that follows; -1: none
 	protocol.Item
 }
 
+// HasValue reports whether a value follows the line.
+func (r *Reply) HasValue() bool { return r.Kind == protocol.ReplyMetaValue }
+
 // decode decodes the line of the reply to op.
 func decode(op *protocol.Op, line []byte) (Reply, error) {
-	r := Reply{Line: string(line), Size: -1}
-	unexpected := func() (Reply, error) { return Reply{}, Unexpected(line) }
-	code, rest, _ := strings.Cut(r.Line, " ")
-	if !op.Fits(line) {
-		return unexpected()
+	item, held := protocol.DecodeItem(append(slices.Clip(line), protocol.CRLF...))
+	r := Reply{Line: string(line), Held: held}
+	r.Code, _, _ = strings.Cut(r.Line, " ")
+	refused := op.Verb == 's' && strings.HasPrefix(r.Line, tooLarge)
+	switch {
+	case !op.Fits(line), !item.Kind.IsMeta() && !refused, item.Kind == protocol.ReplyMetaValue && !held,
+		held && op.HasFlag('c') && !item.HasCAS:
+		return Reply{}, Unexpected(line)
+	case held:
+		r.Item, r.Data = item, nil
 	}
-	switch r.Code = code; code {
-	case "VA":
-		var size string
-		var err error
-		size, rest, _ = strings.Cut(rest, " ")
-		if r.Size, err = strconv.ParseInt(size, 10, 63); err != nil || r.Size < 0 {
-			return unexpected()
-		}
-	case "HD", "EN", "NS", "EX", "NF":
-	default:
-		if op.Verb != 's' || !strings.HasPrefix(r.Line, tooLarge) {
-			return unexpected()
-		}
-	}
-	cas := !op.HasFlag('c')
-	for word := range strings.SplitSeq(rest, " ") {
-		if text, ok := strings.CutPrefix(word, "c"); ok {
-			_, err := strconv.ParseUint(text, 10, 64)
-			cas = err == nil
-		}
-	}
-	if r.Item, r.Held = protocol.DecodeItem(append(slices.Clip(line), protocol.CRLF...)); !r.Held {
-		r.Item = protocol.Item{}
-	}
-	if r.Held && !cas {
-		return unexpected()
-	}
-	r.Data = nil
 	return r, nil
 }
 
@@ -199,7 +177,7 @@ func (l *Link) Ask(requests iter.Seq[protocol.Op], value io.Writer, reply func(r
 			return err
 		}
 		r, err := decode(op, line)
-		if err == nil && r.Size >= 0 {
+		if err == nil && r.HasValue() {
 			err = l.value(value, r.Size)
 		}
 		if err != nil {

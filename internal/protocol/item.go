@@ -29,7 +29,7 @@ type Item struct {
 	casAt, keyAt, sizeAt int32
 }
 
-// DecodeItem decodes a VALUE or the reply to a meta command. shown is false if it shows no item.
+// DecodeItem decodes a VALUE or the reply to a meta command. shown is false if it shows no item, or is no such reply.
 func DecodeItem(reply []byte) (it Item, shown bool) {
 	end := bytes.IndexByte(reply, '\n')
 	if end < 1 {
@@ -46,7 +46,10 @@ func DecodeItem(reply []byte) (it Item, shown bool) {
 		it.Kind, it.Data = ReplyMetaValue, reply[end+1:]
 		var size []byte
 		size, rest = cutWord(rest)
-		it.Size, _ = dataSize(size)
+		var ok bool
+		if it.Size, ok = dataSize(size); !ok {
+			return it, false
+		}
 	default:
 		it.Kind, _ = lineKind(code)
 	}

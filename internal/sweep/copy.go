@@ -339,7 +339,7 @@ func exchange[C course](ctx context.Context, in *session, s int, open []C) error
 	var value bytes.Buffer
 	return l.Ask(slices.Values(requests), &value, func(r link.Reply) error {
 		reply := []byte(r.Line + protocol.CRLF)
-		if r.Size >= 0 {
+		if r.HasValue() {
 			reply = append(append(reply, value.Bytes()...), protocol.CRLF...)
 		}
 		value.Reset()

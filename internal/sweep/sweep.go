@@ -403,8 +403,8 @@ func (w *Sweep) look(ctx context.Context, items []*listed, values bool, ask func
 			q := questions[at]
 			at++
 			found := Copy{Held: r.Held, CAS: r.CAS}
-			if r.Size >= 0 {
-				bytes += r.Size
+			if r.HasValue() {
+				bytes += int64(r.Size)
 				_, _ = fmt.Fprintf(&value, " %d", r.Flags)
 				found.Sum = value.Sum64()
 				value.Reset()
