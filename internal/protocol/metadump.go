@@ -1,6 +1,9 @@
 package protocol
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/hex"
+)
 
 // Dumped is an item as `lru_crawler metadump` lists it.
 type Dumped struct {
@@ -55,27 +58,14 @@ func unescape(text []byte) ([]byte, bool) {
 			if i+2 >= len(text) {
 				return nil, false
 			}
-			high, ok1 := hexDigit(text[i+1])
-			low, ok2 := hexDigit(text[i+2])
-			if !ok1 || !ok2 {
+			var decoded [1]byte
+			if _, err := hex.Decode(decoded[:], text[i+1:i+3]); err != nil {
 				return nil, false
 			}
-			c = high<<4 | low
+			c = decoded[0]
 			i += 2
 		}
 		out = append(out, c)
 	}
 	return out, true
-}
-
-func hexDigit(c byte) (byte, bool) {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0', true
-	case 'A' <= c && c <= 'F':
-		return c - 'A' + 10, true
-	case 'a' <= c && c <= 'f':
-		return c - 'a' + 10, true
-	}
-	return 0, false
 }

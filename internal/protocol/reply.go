@@ -164,8 +164,10 @@ func DecodeReply(buf []byte, r *Reply) (n, need int, err error) {
 	}
 	r.Key, r.Data = nil, 0
 	kind, known := lineKind(firstWord(line))
-	if !known && isDigits(line) {
-		kind = ReplyNumber
+	if !known {
+		if _, _, ok := parseUint64(line); ok {
+			kind = ReplyNumber
+		}
 	}
 	r.Kind = kind
 	return eol + 1, 0, nil
@@ -221,14 +223,4 @@ func dataSize(s []byte) (size int, ok bool) {
 		size = size*10 + int(c-'0')
 	}
 	return size, size <= maxReplyData
-}
-
-// isDigits reports whether s is a decimal number without a sign.
-func isDigits(s []byte) bool {
-	for _, c := range s {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return len(s) > 0
 }

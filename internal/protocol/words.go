@@ -1,12 +1,14 @@
 package protocol
 
+import "math"
+
 // maxWords is memcached's MCMC_PARSER_MAX_TOKENS less one: the number of words of a line that it separates. Later words
 // count only as keys of a retrieval.
 const maxWords = 23
 
 // words are the first words of a command line, separated at blanks, as in memcached.
 type words struct {
-	word [maxWords][]byte
+	word [maxWords][]byte // empty beyond n, after the first split
 	n    int
 	line []byte
 	// plain: the line already has the words exactly as they must be sent, separated by one blank.
@@ -36,7 +38,7 @@ func (w *words) split(line []byte) {
 func (w *words) last(s string) bool { return w.n > 0 && string(w.word[w.n-1]) == s }
 
 // is reports whether there is a word i and it is s.
-func (w *words) is(i int, s string) bool { return i < w.n && string(w.word[i]) == s }
+func (w *words) is(i int, s string) bool { return string(w.word[i]) == s }
 
 // set replaces word i by text, which is word i or a shortened form of it.
 func (w *words) set(i int, text []byte) {
@@ -46,23 +48,13 @@ func (w *words) set(i int, text []byte) {
 }
 
 // uint32 returns the 32-bit number in word i, from which it removes leading zeros. ok is false if it is no such number.
-func (w *words) uint32(i int) (v uint64, ok bool) {
-	if i >= w.n {
-		return 0, false
-	}
-	v, digits, ok := parseUint32(w.word[i])
-	if ok {
-		w.set(i, digits)
-	}
-	return v, ok
-}
+func (w *words) uint32(i int) (v uint64, ok bool) { return w.number(i, longest32, math.MaxUint32) }
 
 // uint64 is uint32 for a 64-bit number.
-func (w *words) uint64(i int) (v uint64, ok bool) {
-	if i >= w.n {
-		return 0, false
-	}
-	v, digits, ok := parseUint64(w.word[i])
+func (w *words) uint64(i int) (v uint64, ok bool) { return w.number(i, longest64, math.MaxUint64) }
+
+func (w *words) number(i, longest int, most uint64) (v uint64, ok bool) {
+	v, digits, ok := parseNumber(w.word[i], longest, most)
 	if ok {
 		w.set(i, digits)
 	}
@@ -71,9 +63,6 @@ func (w *words) uint64(i int) (v uint64, ok bool) {
 
 // exptime is uint32 for an expiry, which may be negative. stored: for that of a classic storage command.
 func (w *words) exptime(i int, stored bool) (v int32, ok bool) {
-	if i >= w.n {
-		return 0, false
-	}
 	v, digits, ok := parseExptime(w.word[i])
 	if ok {
 		w.set(i, digits)
