@@ -57,15 +57,8 @@ func (s *Server) serveCheck(w http.ResponseWriter, r *http.Request) {
 // Check asks the admin server at address, which BaseURL must accept, what a reload of a configuration file with this
 // text would say.
 func Check(ctx context.Context, address string, text []byte) (*Judgement, error) {
-	base, err := BaseURL(address)
-	if err != nil {
-		return nil, err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, base+checkPath, bytes.NewReader(text))
-	if err != nil {
-		return nil, err
-	}
-	response, err := do(request, base, checkTimeout+fetchTimeout)
+	base, response, err := do(ctx, http.MethodPost, address, checkPath, bytes.NewReader(text),
+		checkTimeout+fetchTimeout)
 	if err != nil {
 		return nil, err
 	}

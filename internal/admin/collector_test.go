@@ -86,7 +86,7 @@ func TestEachEventChangesItsMetricsAndNoOthers(t *testing.T) {
 		want[name+"_count{"+label+"}"]++
 		want[name+"_sum{"+label+"}"] += d.Seconds()
 		for _, b := range metricBounds {
-			if d < b {
+			if b := time.Duration(b); d < b {
 				want[fmt.Sprintf("%s_bucket{%s,le=%q}", name, label, fmt.Sprint(b.Seconds()))]++
 			}
 		}
@@ -414,7 +414,7 @@ func TestTheExportedBucketsAreBoundariesOfTheHistogram(t *testing.T) {
 		boundaries[stats.Bound(i)] = true
 	}
 	for i, b := range metricBounds {
-		require.True(t, boundaries[int64(b)], "%v is no boundary", b)
+		require.True(t, boundaries[b], "%v is no boundary", b)
 		if i > 0 {
 			require.Greater(t, b, metricBounds[i-1])
 		}

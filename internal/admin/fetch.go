@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -34,16 +35,8 @@ func BaseURL(text string) (string, error) {
 // Fetch gets the report of the admin server at address, which BaseURL must accept, with the points after the point with
 // number after. A server that does not answer in time is an error.
 func Fetch(ctx context.Context, address string, after int64) (*Report, error) {
-	base, err := BaseURL(address)
-	if err != nil {
-		return nil, err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		fmt.Sprintf("%s/api/stats?after=%d", base, after), nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := do(request, base, fetchTimeout)
+	path := fmt.Sprintf("/api/stats?after=%d", after)
+	base, response, err := do(ctx, http.MethodGet, address, path, nil, fetchTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -58,15 +51,24 @@ func Fetch(ctx context.Context, address string, after int64) (*Report, error) {
 	return report, nil
 }
 
-// do sends a request to the admin server at base. timeout bounds its answer, with the body.
-func do(request *http.Request, base string, timeout time.Duration) (*http.Response, error) {
-	client := http.Client{Timeout: timeout}
-	response, err := client.Do(request)
+// do sends a request to the admin server at address, whose URL it also returns. timeout bounds the answer, with its
+// body.
+func do(ctx context.Context, method, address, path string, body io.Reader, timeout time.Duration) (base string,
+	response *http.Response, err error,
+) {
+	if base, err = BaseURL(address); err != nil {
+		return "", nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, base+path, body)
 	if err != nil {
+		return "", nil, err
+	}
+	client := http.Client{Timeout: timeout}
+	if response, err = client.Do(request); err != nil {
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // the outer error repeats the address
 		}
-		return nil, fmt.Errorf("%s: %w", base, err)
+		return "", nil, fmt.Errorf("%s: %w", base, err)
 	}
-	return response, nil
+	return base, response, nil
 }

@@ -12,13 +12,8 @@ import (
 
 // metricBounds are the upper bounds of the buckets of the exported classic histograms. All of them are boundaries of
 // stats.Histogram, so the exported counts are exact.
-var metricBounds = []time.Duration{
-	10 * time.Microsecond, 50 * time.Microsecond,
-	100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond,
-	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond,
-	10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
-	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
-	time.Second, 2500 * time.Millisecond, 10 * time.Second,
+var metricBounds = []int64{ // ns
+	10e3, 50e3, 100e3, 200e3, 500e3, 1e6, 2e6, 5e6, 10e6, 20e6, 50e6, 100e6, 200e6, 500e6, 1e9, 2.5e9, 10e9,
 }
 
 // A native histogram's bucket i holds the times t, in seconds, with base^(i-1) < t <= base^i, where base =
@@ -71,8 +66,10 @@ func (b *bothHistogram) Write(out *dto.Metric) error {
 // bothHistograms returns h, which counts since created, as both a classic and a native histogram.
 func bothHistograms(d *prometheus.Desc, h *stats.Histogram, created time.Time, labels ...string) prometheus.Metric {
 	classic := make(map[float64]uint64, len(metricBounds))
-	for _, b := range metricBounds {
-		classic[b.Seconds()] = h.AtMost(int64(b))
+	var below uint64
+	for i, n := range h.Between(metricBounds)[:len(metricBounds)] {
+		below += n
+		classic[time.Duration(metricBounds[i]).Seconds()] = below
 	}
 	var zero uint64
 	native := map[int]int64{}

@@ -9,15 +9,10 @@ import (
 // shownRoutes is the number of routes that the live page shows. /api/routes has all.
 const shownRoutes = 50
 
-// Route says which pool has the keys with a prefix. While these keys move to another pool, it is that one.
+// Route is a route as it is shown. Its prefix is escaped as in a Go string literal, without the quotes. While its keys
+// move to another pool, Pool is that one.
 type Route struct {
-	// Prefix is escaped as in a Go string literal, without the quotes. It is "" for the route of all other keys.
-	Prefix  string `json:"prefix"`
-	Default bool   `json:"default,omitempty"` // the route of all other keys
-	Pool    string `json:"pool"`
-	Reads   string `json:"reads,omitempty"` // the pool to which reads go, if it is another one
-	Strip   bool   `json:"strip,omitempty"` // the servers know the keys without the prefix
-	Accepts string `json:"accepts"`         // which requests are served: "all", "reads" ..
+	stats.Route
 	// Gutter and Shadow are those of Pool. Migrations are the migrations from and to Pool, with their phases.
 	Gutter     string   `json:"gutter,omitempty"`
 	Shadow     string   `json:"shadow,omitempty"`
@@ -28,10 +23,8 @@ type Route struct {
 func routes(s *stats.Snapshot, most int) []Route {
 	list := []Route{}
 	for _, r := range s.Routes[:min(len(s.Routes), most)] {
-		route := Route{
-			Prefix: unquoted(r.Prefix), Default: r.Default, Pool: r.Pool, Reads: r.Reads,
-			Strip: r.Strip, Accepts: r.Accepts,
-		}
+		route := Route{Route: r}
+		route.Prefix = unquoted(r.Prefix)
 		for _, g := range s.Gutters {
 			if g.Pool == r.Pool {
 				route.Gutter = g.Gutter

@@ -24,12 +24,13 @@ func routesOf(t *testing.T, url string) (list []Route, body string) {
 }
 
 func TestARouteIsShownWithTheGutterShadowAndMigrationsOfItsPool(t *testing.T) {
+	shown := []stats.Route{
+		{Prefix: "s:", Pool: "x", Reads: "r"},
+		{Prefix: "t:", Pool: "y", Strip: true},
+		{Default: true, Pool: "z"},
+	}
 	_, url := serve(t, Options{Registry: stats.New(stats.Options{
-		Routes: []stats.Route{
-			{Prefix: "s:", Pool: "x", Reads: "r"},
-			{Prefix: "t:", Pool: "y", Strip: true},
-			{Default: true, Pool: "z"},
-		},
+		Routes: shown,
 		State: func(s *stats.Snapshot) {
 			s.Gutters = []stats.GutterSnapshot{{Pool: "x", Gutter: "g"}}
 			s.Shadows = []stats.ShadowSnapshot{{Of: "y", To: "h"}}
@@ -37,9 +38,9 @@ func TestARouteIsShownWithTheGutterShadowAndMigrationsOfItsPool(t *testing.T) {
 		},
 	})})
 	want := []Route{
-		{Prefix: "s:", Pool: "x", Reads: "r", Gutter: "g", Migrations: []string{"to y: done"}},
-		{Prefix: "t:", Pool: "y", Strip: true, Shadow: "h", Migrations: []string{"from x: done", "to n: copy"}},
-		{Default: true, Pool: "z"},
+		{Route: shown[0], Gutter: "g", Migrations: []string{"to y: done"}},
+		{Route: shown[1], Shadow: "h", Migrations: []string{"from x: done", "to n: copy"}},
+		{Route: shown[2]},
 	}
 	list, _ := routesOf(t, url)
 	assert.Equal(t, want, list)

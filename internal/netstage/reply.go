@@ -70,7 +70,7 @@ func (c *conn) Stall(rest []byte, unanswered *request.Batch) {
 		case errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errSlow):
 			c.broken.Store(true)
 			c.cut(stats.CloseSlow)
-			c.stage.lagged(c, "a client is closed: it does not read its replies")
+			c.stage.warn(c, &c.stage.laggards, "a client is closed: it does not read its replies")
 		default:
 			c.fail()
 		}

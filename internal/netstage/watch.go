@@ -70,20 +70,11 @@ func (s *Stage) Watch(ctx context.Context) {
 		}
 		s.mu.Unlock()
 		for _, c := range slow {
-			s.lagged(c, "a client is closed: its request came too slowly")
+			s.warn(c, &s.laggards, "a client is closed: its request came too slowly")
 		}
 		clear(slow)
 		slow = slow[:0]
 		last = now
-	}
-}
-
-// lagged logs that a client is closed because it is slow.
-func (s *Stage) lagged(c *conn, text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if suppressed, ok := s.laggards.Pass(); ok {
-		s.options.Log.Warn(text, "client", c.sock.RemoteAddr().String(), "not_logged", suppressed)
 	}
 }
 

@@ -18,13 +18,7 @@ import (
 // Read reads up to len(p) bytes that have arrived at fd. EAGAIN: none have arrived. 0 without an error: the stream has
 // ended.
 func Read(fd int, p []byte) (int, error) {
-	for {
-		n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
-			uintptr(len(p)))
-		if errno != unix.EINTR {
-			return result(n, errno)
-		}
-	}
+	return call(unix.SYS_READ, fd, unsafe.Pointer(unsafe.SliceData(p)), len(p))
 }
 
 // ReadTCP is Read for a TCP socket prepared by TellMore. more reports whether there is more to read: bytes, or the end
@@ -55,24 +49,12 @@ func TellMore(fd int) bool { return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, uni
 
 // Write writes as much of p as fd has room for. EAGAIN: there is no room.
 func Write(fd int, p []byte) (int, error) {
-	for {
-		n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
-			uintptr(len(p)))
-		if errno != unix.EINTR {
-			return result(n, errno)
-		}
-	}
+	return call(unix.SYS_WRITE, fd, unsafe.Pointer(unsafe.SliceData(p)), len(p))
 }
 
 // Writev is Write for several pieces, in order.
 func Writev(fd int, pieces []unix.Iovec) (int, error) {
-	for {
-		n, _, errno := unix.RawSyscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(pieces))),
-			uintptr(len(pieces)))
-		if errno != unix.EINTR {
-			return result(n, errno)
-		}
-	}
+	return call(unix.SYS_WRITEV, fd, unsafe.Pointer(unsafe.SliceData(pieces)), len(pieces))
 }
 
 // Peek reads the next byte without removing it; the results are those of Read.
@@ -83,6 +65,16 @@ func Peek(fd int) (int, error) {
 			unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
 		if errno != unix.EINTR {
 			return result(n, errno)
+		}
+	}
+}
+
+// call makes a system call that takes n elements at p.
+func call(number uintptr, fd int, p unsafe.Pointer, n int) (int, error) {
+	for {
+		done, _, errno := unix.RawSyscall(number, uintptr(fd), uintptr(p), uintptr(n))
+		if errno != unix.EINTR {
+			return result(done, errno)
 		}
 	}
 }

@@ -141,19 +141,6 @@ func (h *Histogram) Quantile(q float64) float64 {
 	return float64(h.Max())
 }
 
-// AtMost returns the number of recorded times below bound, in ns. It is exact if bound is a bucket boundary; otherwise
-// the bucket that contains bound is not counted.
-func (h *Histogram) AtMost(bound int64) uint64 {
-	var n uint64
-	for i, c := range h.Buckets() {
-		if i == NumBuckets-1 || Bound(i+1) > bound {
-			break
-		}
-		n += c
-	}
-	return n
-}
-
 // Between returns the numbers of recorded times below the first of bounds, between each and the next, and from the last
 // on. Bounds are in ns and ascend. Counts are exact if the bounds are bucket boundaries.
 func (h *Histogram) Between(bounds []int64) []uint64 {
@@ -176,15 +163,12 @@ func (h *Histogram) Linear(step time.Duration) (counts []uint64, beyond uint64, 
 		return nil, 0, fmt.Errorf("histogram step %v: want a multiple of %v up to %v",
 			step, time.Duration(coarseStep), time.Duration(coarseEnd))
 	}
-	counts = make([]uint64, coarseEnd/int64(step))
-	for i, n := range h.Buckets() {
-		if s := Bound(i) / int64(step); s < int64(len(counts)) {
-			counts[s] += n
-		} else {
-			beyond += n
-		}
+	bounds := make([]int64, coarseEnd/int64(step))
+	for i := range bounds {
+		bounds[i] = int64(i+1) * int64(step)
 	}
-	return counts, beyond, nil
+	counts = h.Between(bounds)
+	return counts[:len(bounds)], counts[len(bounds)], nil
 }
 
 // Plus returns the histogram of the times of both h and other.

@@ -21,7 +21,6 @@ func TestAnEmptyHistogramAnswersZero(t *testing.T) {
 	require.Zero(t, h.Mean())
 	require.Zero(t, h.Quantile(0.99))
 	require.Zero(t, h.Max())
-	require.Zero(t, h.AtMost(int64(time.Second)))
 	counts, beyond, err := h.Linear(time.Millisecond)
 	require.NoError(t, err)
 	require.Equal(t, make([]uint64, 200), counts)
@@ -72,7 +71,6 @@ func TestTimesBeyondTheLastBoundaryAreKeptAndBounded(t *testing.T) {
 	h := histogramOf(5 * time.Minute)
 	require.EqualValues(t, 102400*time.Millisecond, h.Max())
 	require.InDelta(t, float64(102400*time.Millisecond), h.Quantile(0.5), 1)
-	require.Zero(t, h.AtMost(math.MaxInt64), "a bucket without an upper boundary lies below no bound")
 }
 
 func TestLinearCountsAreExact(t *testing.T) {
@@ -106,15 +104,6 @@ func TestLinearRefusesStepsThatAreNotOnBoundaries(t *testing.T) {
 		_, _, err := h.Linear(step)
 		require.ErrorContains(t, err, "want a multiple of 100µs up to 200ms", "step %v", step)
 	}
-}
-
-func TestAtMostCountsTheTimesBelowABoundary(t *testing.T) {
-	h := histogramOf(0, 999, time.Microsecond, 5*time.Millisecond, time.Second)
-	require.EqualValues(t, 2, h.AtMost(int64(time.Microsecond)))
-	require.EqualValues(t, 3, h.AtMost(int64(2*time.Microsecond)))
-	require.EqualValues(t, 3, h.AtMost(int64(5*time.Millisecond)))
-	require.EqualValues(t, 4, h.AtMost(int64(200*time.Millisecond)))
-	require.EqualValues(t, 5, h.AtMost(int64(100*time.Second)))
 }
 
 func TestPlusAndSubAreInverse(t *testing.T) {

@@ -38,12 +38,12 @@ type Options struct {
 
 // Route says which pool has the keys with a prefix.
 type Route struct {
-	Prefix  string
-	Default bool   // the route of all other keys; Prefix is ""
-	Pool    string // by name
-	Reads   string // the pool to which reads go; "": Pool
-	Strip   bool   // the servers know the keys without Prefix
-	Accepts string // which requests are served: "all", "reads" ..
+	Prefix  string `json:"prefix"`
+	Default bool   `json:"default,omitempty"` // the route of all other keys; Prefix is ""
+	Pool    string `json:"pool"`              // by name
+	Reads   string `json:"reads,omitempty"`   // the pool to which reads go; "": Pool
+	Strip   bool   `json:"strip,omitempty"`   // the servers know the keys without Prefix
+	Accepts string `json:"accepts"`           // which requests are served: "all", "reads" ..
 }
 
 // Health is the state of a server.
