@@ -91,6 +91,7 @@ func Summarize(s *stats.Snapshot) Summary {
 		Count:    all.Count(),
 		Rate:     rate(all.Count() + s.Hot()),
 		Hot:      rate(s.Hot()),
+		Errors:   rate(s.Ended(stats.ResultServerError)),
 		Keys:     rate(s.Keys),
 		Misses:   rate(s.Misses),
 		Large:    rate(s.Large.Stored + s.Large.Read),
@@ -117,9 +118,6 @@ func Summarize(s *stats.Snapshot) Summary {
 	}
 	if s.Rounds > 0 {
 		sum.Batch = float64(s.RoundRequests) / float64(s.Rounds)
-	}
-	for c := range s.Requests {
-		sum.Errors += rate(s.Requests[c][stats.ResultServerError])
 	}
 	for i := range s.Stages {
 		sum.Stages[i] = s.Stages[i].Mean()

@@ -113,34 +113,31 @@ func (s *Server) servePrefixes(w http.ResponseWriter, _ *http.Request) { answerJ
 
 // The families of the metrics of who uses the cache.
 var (
-	perRoute = keyed(func(s stats.UsageSnapshot) map[string]stats.RouteUse { return s.Routes }, "route", unquoted)
-	perUser  = keyed(func(s stats.UsageSnapshot) map[string]stats.Use { return s.Users }, "user", unquoted)
+	perRoute = keyed(func(s stats.UsageSnapshot) map[string]stats.Used { return s.Routes }, "route", unquoted)
+	perUser  = keyed(func(s stats.UsageSnapshot) map[string]stats.Used { return s.Users }, "user", unquoted)
 )
 
 // usageMetrics show who uses the cache, by route and by user. Prefixes are too many for labels.
-var usageMetrics = append(slices.Concat(
-	usesBy("route", perRoute, func(r stats.RouteUse) stats.Use { return r.Use }),
-	usesBy("user", perUser, func(u stats.Use) stats.Use { return u })),
+var usageMetrics = append(slices.Concat(usesBy("route", perRoute), usesBy("user", perUser)),
 	perRoute.value("route_request_duration_seconds", "Response time by route."+estimated,
-		func(r stats.RouteUse) any { return &r.Times }),
+		func(r stats.Used) any { return &r.Times }),
 	perUser.value("user_request_seconds_total", "Sum of the response times by user."+estimated,
-		func(u stats.Use) any { return float64(u.Time) / 1e9 }),
+		func(u stats.Used) any { return float64(u.Time) / 1e9 }),
 )
 
 const estimated = " Estimated from one key in 64."
 
-// usesBy returns the metrics of the uses of a family with this label.
-func usesBy[E any](label string, f family[stats.UsageSnapshot, E],
-	use func(E) stats.Use,
-) []metric[stats.UsageSnapshot] {
+// usesBy returns the metrics of a family with this label.
+func usesBy(label string, f family[stats.UsageSnapshot, stats.Used]) []metric[stats.UsageSnapshot] {
 	by := " by " + label + "." + estimated
 	return []metric[stats.UsageSnapshot]{
-		f.value(label+"_requests_total", "Requests, one for each key,"+by, func(e E) any { return use(e).Requests }),
-		f.by("result", label+"_lookups_total", "Keys that were found, or not,"+by, func(e E) values {
-			return values{"hit": use(e).Hits, "miss": use(e).Misses}
+		f.value(label+"_requests_total", "Requests, one for each key,"+by,
+			func(u stats.Used) any { return u.Requests }),
+		f.by("result", label+"_lookups_total", "Keys that were found, or not,"+by, func(u stats.Used) values {
+			return values{"hit": u.Hits, "miss": u.Misses}
 		}),
-		f.value(label+"_bytes_total", "Bytes of requests and replies"+by, func(e E) any { return use(e).Bytes }),
+		f.value(label+"_bytes_total", "Bytes of requests and replies"+by, func(u stats.Used) any { return u.Bytes }),
 		f.value(label+"_evicted_soon_total", "Misses of items stored less than ten minutes before"+by,
-			func(e E) any { return use(e).EvictedSoon }),
+			func(u stats.Used) any { return u.EvictedSoon }),
 	}
 }

@@ -77,7 +77,7 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 	add("threads", s.Workers)
 	add("mcmw_version", m.current.Load().options.Version)
 	add("mcmw_requests", s.Total())
-	add("mcmw_shed", s.Shed())
+	add("mcmw_shed", s.Ended(stats.ResultShed))
 	add("mcmw_hot", s.Hot())
 	add("mcmw_request_memory", s.RequestMemory)
 	add("mcmw_reply_memory", s.ReplyMemory)

@@ -97,7 +97,7 @@ func TestTheUseOfTheCacheIsKnownByRouteUserAndPrefix(t *testing.T) {
 		{Name: "session:", Use: session.Use}, {Name: stats.DefaultRoute, Use: others.Use},
 	}, "nothing has been halved yet")
 	assert.ElementsMatch(t, p.Users, []stats.NamedUse{
-		{Name: "anna", Use: s.Users["anna"]}, {Name: "bert", Use: s.Users["bert"]},
+		{Name: "anna", Use: s.Users["anna"].Use}, {Name: "bert", Use: s.Users["bert"].Use},
 	})
 	near(t, 4*n, p.All.Requests, "all requests")
 	require.NoError(t, m.Stop())

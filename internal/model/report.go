@@ -1,6 +1,9 @@
 package model
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // The parts.
 const (
@@ -102,15 +105,15 @@ func (r *Report) first() int {
 			return i
 		}
 	}
-	return r.highest("")
+	return r.highest(PartProcessor, PartWorkers, PartServer)
 }
 
-// highest returns the index of the part of that kind ("": any) with the highest utilization, -1 if there is none.
-func (r *Report) highest(part string) int {
+// highest returns the index of the part of these kinds with the highest utilization, -1 if there is none.
+func (r *Report) highest(kinds ...string) int {
 	found := -1
 	for i := range r.Parts {
 		p := &r.Parts[i]
-		if (part == "" || p.Part == part) && (found < 0 || p.Utilization > r.Parts[found].Utilization) {
+		if slices.Contains(kinds, p.Part) && (found < 0 || p.Utilization > r.Parts[found].Utilization) {
 			found = i
 		}
 	}
@@ -118,16 +121,7 @@ func (r *Report) highest(part string) int {
 }
 
 // next returns the index of the part that would be the bottleneck if there were enough workers.
-func (r *Report) next() int {
-	found := -1
-	for i := range r.Parts {
-		p := &r.Parts[i]
-		if p.Part != PartWorkers && (found < 0 || p.Utilization > r.Parts[found].Utilization) {
-			found = i
-		}
-	}
-	return found
-}
+func (r *Report) next() int { return r.highest(PartProcessor, PartServer) }
 
 // rounding is the largest rounding error above a whole number.
 const rounding = 1e-9

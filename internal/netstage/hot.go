@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/wire"
 )
 
-// fromMemory holds the replies that serveHot writes.
+// fromMemory holds the replies that a reader writes.
 type fromMemory struct {
 	text []byte
 	out  wire.Gather

@@ -1,25 +1,21 @@
 package netstage
 
 import (
-	"sync"
-
 	"mcmw/internal/protocol"
 	"mcmw/internal/request"
 	"mcmw/internal/stats"
-	"mcmw/internal/wire"
 )
 
 // textShed is the reply to a request for which the queue had no room.
 const textShed = "SERVER_ERROR overloaded: the queue is full, nothing was done\r\n"
 
-// gathers holds buffers for the replies to batches that are shed.
-var gathers = sync.Pool{New: func() any { return new(wire.Gather) }}
-
 // shed answers all requests of a batch for which the queue had no room. None of them reaches a server. The connection's
 // previous batch is answered, so the reader may write. A client that does not read the replies is handled like any slow
 // client.
 func (c *conn) shed(b *request.Batch) {
-	g := gathers.Get().(*wire.Gather)
+	m := fromMemories.Get().(*fromMemory)
+	defer m.release()
+	g := &m.out
 	received := 0
 	for i := range b.Requests {
 		r := &b.Requests[i]
@@ -51,6 +47,4 @@ func (c *conn) shed(b *request.Batch) {
 	} else {
 		c.Finish()
 	}
-	g.Reset()
-	gathers.Put(g)
 }

@@ -86,7 +86,7 @@ func TestShedRequestsAreAnsweredInOrderAndHaveNoEffect(t *testing.T) {
 	}
 	require.Equal(t, want.String(), got.String())
 	s := f.Stats().Snapshot()
-	require.EqualValues(t, len(requests), s.Shed())
+	require.EqualValues(t, len(requests), s.Ended(stats.ResultShed))
 	require.EqualValues(t, 3, s.Requests[protocol.Set][stats.ResultShed])
 	require.EqualValues(t, batch.Len()-2_000_002, s.FromClients, "without the value that was skipped")
 	f.release(t)
@@ -99,7 +99,7 @@ func TestABatchIsShedWhenTheQueueItEntersIsFull(t *testing.T) {
 	f := startFull(t, middleware.Options{WorkerPool: middleware.WorkersPerServer})
 	c := f.Dial(t)
 	require.Equal(t, shedLine, c.MustDo(t, "get k\r\nset k 0 0 1 noreply\r\nv\r\n"))
-	require.EqualValues(t, 2, f.Stats().Snapshot().Shed())
+	require.EqualValues(t, 2, f.Stats().Snapshot().Ended(stats.ResultShed))
 	f.release(t)
 	require.Equal(t, "END\r\n", c.MustDo(t, "get k\r\n"))
 }
@@ -111,7 +111,7 @@ func TestAClientThatQuitsWhileTheQueueIsFullIsClosed(t *testing.T) {
 	rest, err := c.Rest()
 	require.NoError(t, err)
 	require.Equal(t, shedLine, rest)
-	require.EqualValues(t, 1, f.Stats().Snapshot().Shed())
+	require.EqualValues(t, 1, f.Stats().Snapshot().Ended(stats.ResultShed))
 	f.release(t)
 }
 

@@ -165,11 +165,6 @@ func (c Command) hasKey() bool { return strings.IndexByte(commands[c].words, 'k'
 // IsKeyed reports whether c is a classic command that works on keys.
 func (c Command) IsKeyed() bool { return c != Meta && c.hasKey() }
 
-// BringsValues reports whether the reply to c may hold values.
-func (c Command) BringsValues() bool {
-	return commands[c].more.has(ReplyValue) || commands[c].alone.has(ReplyMetaValue)
-}
-
 // IsForAnyServer reports whether c needs one server, and any will do.
 func (c Command) IsForAnyServer() bool { return c == Version }
 

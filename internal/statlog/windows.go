@@ -158,13 +158,10 @@ func (w *Windows) line(kind string, s *stats.Snapshot, from, until time.Time) *W
 		Type: kind, Number: w.number, From: from.UnixMilli(), Until: until.UnixMilli(), Seconds: seconds,
 		Requests: all.Count(), Throughput: float64(all.Count()) / seconds,
 		Arrivals: s.Arrived, ArrivalRate: float64(s.Arrived) / seconds,
-		Hot: s.Hot(), Keys: s.Keys, Misses: s.Misses,
+		Hot: s.Hot(), ServerErrors: s.Ended(stats.ResultServerError), Keys: s.Keys, Misses: s.Misses,
 		Queue: sampledOf(s.Samples, s.SampledWaiting), Service: sampledOf(s.Samples, s.SampledServing),
 		Busy:  float64(s.BusyTime) / float64(time.Second) / seconds,
 		Times: map[string]Times{}, Distributions: map[string][][3]int64{},
-	}
-	for c := range s.Requests {
-		l.ServerErrors += s.Requests[c][stats.ResultServerError]
 	}
 	add := func(name string, h *stats.Histogram) {
 		if h.Count() > 0 {

@@ -30,8 +30,16 @@ func TestWhatIsAddedFieldByFieldConsistsOfNumbersAlone(t *testing.T) {
 		}
 	}
 	for _, v := range []any{
-		Counts{}, NetCounts{}, Totals{}, ServerCounts{}, ShadowCounts{}, SweepCounts{}, Planned{}, Diverted{},
-		Warming{}, page{},
+		Counts{},
+		NetCounts{},
+		Totals{},
+		ServerCounts{},
+		ShadowCounts{},
+		SweepCounts{},
+		Planned{},
+		Diverted{},
+		Warming{},
+		page{},
 	} {
 		require.True(t, only(reflect.TypeOf(v)), "%T", v)
 	}

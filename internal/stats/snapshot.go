@@ -5,8 +5,6 @@ import (
 	"slices"
 	"syscall"
 	"time"
-
-	"mcmw/internal/protocol"
 )
 
 // Snapshot is the sum of all recorders: cumulative since the start, or, from Sub, of a window. For each worker it holds
@@ -144,18 +142,16 @@ func (s *Snapshot) Open() uint64 {
 	return open
 }
 
-// Shed returns the number of requests refused because the queue was full.
-func (s *Snapshot) Shed() (n uint64) {
+// Ended returns the number of requests with that result.
+func (s *Snapshot) Ended(r Result) (n uint64) {
 	for c := range s.Requests {
-		n += s.Requests[c][ResultShed]
+		n += s.Requests[c][r]
 	}
 	return n
 }
 
 // Hot returns the number of requests that were answered from memory. Like refused requests they have no response time.
-func (s *Snapshot) Hot() uint64 {
-	return s.Requests[protocol.Get][ResultHot] + s.Requests[protocol.Gets][ResultHot]
-}
+func (s *Snapshot) Hot() uint64 { return s.Ended(ResultHot) }
 
 // Waiting returns the number of requests that wait in the queue; s must be cumulative.
 func (s *Snapshot) Waiting() uint64 { return excess(s.Arrived, s.Abandoned+s.Taken) }
@@ -167,14 +163,11 @@ func (s *Snapshot) Serving() uint64 { return excess(s.Taken, s.Answered) }
 func excess(a, b uint64) uint64 { return a - min(a, b) }
 
 // Total returns the number of answered requests.
-func (s *Snapshot) Total() uint64 {
-	var total uint64
-	for c := range s.Requests {
-		for _, n := range s.Requests[c] {
-			total += n
-		}
+func (s *Snapshot) Total() (n uint64) {
+	for r := range NumResults {
+		n += s.Ended(r)
 	}
-	return total
+	return n
 }
 
 // All returns the response times of all classes.

@@ -36,25 +36,27 @@ type Usage struct {
 
 	mu      sync.Mutex
 	routeOf func(key []byte) string // guarded by mu, as all below; nil: all keys have DefaultRoute
-	routes  map[string]*routeUse    // by prefix; that of DefaultRoute is ""
-	users   map[string]*userUse
+	routes  map[string]*tally       // by prefix; that of DefaultRoute is ""
+	users   map[string]*tally
 	recent  recent
 }
 
-// RouteUse is the use of a route.
-type RouteUse struct {
+// Used is the use of a route or a user since the start.
+type Used struct {
 	Use
-	Times Histogram // response times
+	Times Histogram // response times; only of a route
 }
 
-// routeUse is the use of a route: since the start, and recently.
-type routeUse struct {
-	RouteUse
+// tally is the use of a route or a user: since the start, and recently.
+type tally struct {
+	Used
 	recent Use
 }
 
-// userUse is routeUse of a user.
-type userUse struct{ Use, recent Use }
+func (t *tally) add(use *Use) {
+	add(&t.Use, use)
+	add(&t.recent, use)
+}
 
 // recent is the use that is halved every halfLife, of prefixes only of those that a sketch finds to be used most.
 type recent struct {
@@ -69,7 +71,7 @@ type recent struct {
 func NewUsage(delimiter string) *Usage {
 	return &Usage{
 		delimiter: delimiter, tracked: tracked{seed: maphash.MakeSeed()},
-		users:  map[string]*userUse{},
+		users:  map[string]*tally{},
 		recent: recent{sketch: hotkeys.NewSketch(halfLife), halved: Now()},
 	}
 }
@@ -82,9 +84,9 @@ func (u *Usage) setRoutes(routes []Route, of func(key []byte) string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	before := u.routes
-	u.routes, u.routeOf = map[string]*routeUse{}, of
+	u.routes, u.routeOf = map[string]*tally{}, of
 	for _, r := range append([]Route{{}}, routes...) {
-		u.routes[r.Prefix] = cmp.Or(before[r.Prefix], &routeUse{})
+		u.routes[r.Prefix] = cmp.Or(before[r.Prefix], &tally{})
 	}
 }
 
@@ -121,17 +123,16 @@ func (u *Usage) Missed(key []byte, user string, n uint64, since, now int64) {
 }
 
 // addOf adds use to that of user, of the prefix of key, and of its route, which it returns; mu is held.
-func (u *Usage) addOf(key []byte, user string, use *Use, now int64) *routeUse {
+func (u *Usage) addOf(key []byte, user string, use *Use, now int64) *tally {
 	u.halve(now)
 	add(&u.recent.all, use)
 	if user != "" {
 		by := u.users[user]
 		if by == nil {
-			by = &userUse{}
+			by = &tally{}
 			u.users[user] = by
 		}
-		add(&by.Use, use)
-		add(&by.recent, use)
+		by.add(use)
 	}
 	if u.delimiter != "" {
 		end := 0
@@ -144,8 +145,7 @@ func (u *Usage) addOf(key []byte, user string, use *Use, now int64) *routeUse {
 	if u.routeOf != nil {
 		r = cmp.Or(u.routes[u.routeOf(key)], r)
 	}
-	add(&r.Use, use)
-	add(&r.recent, use)
+	r.add(use)
 	return r
 }
 
@@ -178,11 +178,10 @@ func (u *Usage) halve(now int64) {
 		for i := range p.prefixes {
 			p.prefixes[i].halve()
 		}
-		for _, r := range u.routes {
-			r.recent.halve()
-		}
-		for _, by := range u.users {
-			by.recent.halve()
+		for _, all := range []map[string]*tally{u.routes, u.users} {
+			for _, t := range all {
+				t.recent.halve()
+			}
 		}
 	}
 }
@@ -240,24 +239,20 @@ func mostUsed(list []NamedUse) []NamedUse {
 }
 
 // UsageSnapshot is the use of routes and users since the start, by name. Without routes it is only that of users.
-type UsageSnapshot struct {
-	Routes map[string]RouteUse
-	Users  map[string]Use
-}
+type UsageSnapshot struct{ Routes, Users map[string]Used }
 
 // Snapshot returns the use of routes and users since the start.
 func (u *Usage) Snapshot() UsageSnapshot {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	s := UsageSnapshot{map[string]RouteUse{}, map[string]Use{}}
+	s := UsageSnapshot{map[string]Used{}, map[string]Used{}}
 	for prefix, r := range u.routes {
-		if len(u.routes) == 1 {
-			break
+		if len(u.routes) > 1 {
+			s.Routes[routeName(prefix)] = Used{r.Use, r.Times.Plus(&Histogram{})}
 		}
-		s.Routes[routeName(prefix)] = RouteUse{r.Use, r.Times.Plus(&Histogram{})}
 	}
-	for name, use := range u.users {
-		s.Users[name] = use.Use
+	for name, by := range u.users {
+		s.Users[name] = by.Used
 	}
 	return s
 }
