@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	"mcmw/internal/request"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
-	"mcmw/internal/wire"
 )
 
 // FollowOptions say that a pool follows another one.
@@ -150,42 +150,21 @@ func (m *Middleware) present(keys []string, value bool) (found []follow.Present)
 func (m *Middleware) ask(ops []protocol.Op) (found []follow.Present) {
 	limits := m.current.Load().options.Limits
 	for part := range slices.Chunk(ops, request.MaxBatch) {
-		a := &asker{Caller: request.NewCaller()}
 		var texts [][]byte
 		for _, op := range part {
 			texts = append(texts, op.Bytes())
 		}
-		if !a.Call(a, texts, &limits, m.entrance.Put) {
+		answers := make([]follow.Present, 0, len(part))
+		caller := request.NewCaller()
+		if !caller.Call(texts, &limits, m.entrance.Put, func(_ *protocol.Reply, element []byte) {
+			answers = append(answers, follow.PresentOf(bytes.Clone(element)))
+		}) {
 			panic(fmt.Sprintf("middleware: one of %q is no request", texts))
 		}
-		found = append(found, a.presents(len(part))...)
-	}
-	return found
-}
-
-// asker is the client that ask's requests are answered to.
-type asker struct {
-	request.Caller
-	text []byte
-}
-
-// Reply takes everything.
-func (a *asker) Reply(g *wire.Gather) int {
-	a.text = g.AppendFrom(a.text, 0)
-	return g.Len()
-}
-
-// presents returns what the first n replies say.
-func (a *asker) presents(n int) (found []follow.Present) {
-	for len(found) < n {
-		var rep protocol.Reply
-		size, _, err := protocol.DecodeReply(a.text, &rep)
-		if size == 0 || err != nil {
-			found = append(found, follow.Present{Failed: true})
-			continue
+		for len(answers) < len(part) {
+			answers = append(answers, follow.Present{Failed: true})
 		}
-		found = append(found, follow.PresentOf(a.text[:size]))
-		a.text = a.text[size:]
+		found = append(found, answers[:len(part)]...)
 	}
 	return found
 }

@@ -7,7 +7,6 @@ import (
 	"mcmw/internal/protocol"
 	"mcmw/internal/request"
 	"mcmw/internal/stats"
-	"mcmw/internal/wire"
 )
 
 // batchBytes bounds the size of a batch that consists of several parcels: a batch of this size gets no further parcel.
@@ -39,7 +38,7 @@ func (f *Feed) Run(ctx context.Context, l *protocol.Limits, put func(*request.Ba
 				}
 			}
 		}
-		_ = j.Call(j, texts, l, put)
+		_ = j.Call(texts, l, put, j.element)
 		j.end() // with none answered if a text can't be decoded
 		f.bytes.Add(-taken)
 		for _, p := range batch {
@@ -56,8 +55,8 @@ const (
 	memory     = int64(time.Minute)
 )
 
-// judge is the client that the shadow answers. It compares answers, and keeps none. It belongs to Run, and between put
-// and Finish to the shadow's worker.
+// judge asks the shadow. It compares answers, and keeps none. It belongs to Run, and during a Call to the shadow's
+// worker.
 type judge struct {
 	request.Caller
 	feed *Feed
@@ -83,26 +82,11 @@ type suspicion struct {
 	since               int64 // when both had answered, ns as stats.Now
 }
 
-// Reply takes everything that the shadow answers.
-func (j *judge) Reply(g *wire.Gather) int {
-	for _, piece := range g.Pieces() {
-		for len(piece) > 0 && j.next < len(j.copies) {
-			var rep protocol.Reply
-			n, _, err := protocol.DecodeReply(piece, &rep)
-			if err != nil || n == 0 {
-				j.end()
-				break
-			}
-			j.element(&rep, piece[:n])
-			piece = piece[n:]
-		}
-	}
-	return g.Len()
-}
-
 // element takes an element of the reply to the next copy.
 func (j *judge) element(rep *protocol.Reply, element []byte) {
 	switch {
+	case j.next == len(j.copies):
+		return
 	case rep.Kind == protocol.ReplyValue:
 		j.reply = answerOf(element, true)
 		return

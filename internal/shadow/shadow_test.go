@@ -337,7 +337,7 @@ func (b *bench) judged(t *testing.T, j *judge, values map[string]string) (result
 	}
 	j.copies, j.next = copies, 0
 	l := protocol.Limits{}.WithDefaults()
-	require.True(t, j.Call(j, [][]byte{[]byte(strings.Join(texts, ""))}, &l, s.put))
+	require.True(t, j.Call([][]byte{[]byte(strings.Join(texts, ""))}, &l, s.put, j.element))
 	j.end()
 	after := snapshot(b.counts)
 	for r := range stats.NumShadowResults {
