@@ -71,18 +71,11 @@ var snapshotMetrics = append(recipientMetrics, []metric[*stats.Snapshot]{
 	perServer.value("server_duration_seconds",
 		"Time from the write of a request to the server until its reply was read.",
 		func(s *stats.ServerSnapshot) any { return &s.Times }),
-	{
-		"server_info",
-		"Always 1; the server's pool (empty: the only pool, without a name), the pool whose shadow that pool is " +
+	perServer.info("server_info",
+		"Always 1; the server's pool (empty: the only pool, without a name), the pool whose shadow that pool is "+
 			"(empty: none), and the server's zone (empty: unknown).",
-		[]string{"server", "pool", "shadow_of", "zone"},
-		func(s *stats.Snapshot, to sink) {
-			for i := range s.Servers {
-				server := &s.Servers[i]
-				to.send(1, server.Name, server.Pool, server.ShadowOf, server.Zone)
-			}
-		},
-	},
+		func(s *stats.ServerSnapshot) []string { return []string{s.Pool, s.ShadowOf, s.Zone} },
+		"pool", "shadow_of", "zone"),
 	perServer.by("reason", "server_errors_total", "Failures of the server, by reason.",
 		func(s *stats.ServerSnapshot) values { return byName[stats.Reason](s.Errors[:]) }),
 	perServer.value("server_missed_keys", "Keys whose latest write the server may not have received.",
@@ -217,13 +210,10 @@ var snapshotMetrics = append(recipientMetrics, []metric[*stats.Snapshot]{
 		"1 if no server is read, because fewer than a majority of the servers tell which servers missed writes of "+
 			"other middlewares; else 0.",
 		func(s *stats.Snapshot) any { return s.MarksUnknown }),
-	{
-		"placement_info",
-		"Always 1; the phase of the change of placement, and a short hash of the placement in use, or of the one " +
+	overall.info("placement_info",
+		"Always 1; the phase of the change of placement, and a short hash of the placement in use, or of the one "+
 			"that the change leads to.",
-		[]string{"phase", "placement"},
-		func(s *stats.Snapshot, to sink) { to.send(1, s.Phase, s.Placement) },
-	},
+		func(s *stats.Snapshot) []string { return []string{s.Phase, s.Placement} }, "phase", "placement"),
 	perGutter.by("kind", "gutter_requests_total",
 		"Requests of the pool that went to its gutter, because the servers of their keys were down.",
 		func(g *stats.GutterSnapshot) values { return values{"read": g.Reads, "write": g.Writes} }),
@@ -300,12 +290,9 @@ var snapshotMetrics = append(recipientMetrics, []metric[*stats.Snapshot]{
 // newCollector returns a collector of r, from one Snapshot per scrape.
 // docs/observability.md lists the metrics.
 func newCollector(r *stats.Registry, version string) prometheus.Collector {
-	metrics := append(slices.Clone(snapshotMetrics), metric[*stats.Snapshot]{
-		"build_info", "Always 1; the versions of the program and of Go.",
-		[]string{"version", "goversion"},
-		func(_ *stats.Snapshot, to sink) { to.send(1, version, runtime.Version()) },
-	})
-	return newTable(r.Snapshot, metrics)
+	build := overall.info("build_info", "Always 1; the versions of the program and of Go.",
+		func(*stats.Snapshot) []string { return []string{version, runtime.Version()} }, "version", "goversion")
+	return newTable(r.Snapshot, append(slices.Clip(snapshotMetrics), build))
 }
 
 // roundSizes returns the cumulative counts of the rounds' sizes, by upper bound.
@@ -328,11 +315,8 @@ var control = whole[stats.ControlSnapshot]()
 var controlMetrics = []metric[stats.ControlSnapshot]{
 	control.by("result", "config_reloads_total", "Reloads of the configuration, by result.",
 		func(s stats.ControlSnapshot) values { return byName[stats.ReloadResult](s.Reloads[:]) }),
-	{
-		"config_info", "Always 1; short hashes of the options and of the list of servers in use.",
-		[]string{"hash", "servers"},
-		func(s stats.ControlSnapshot, to sink) { to.send(1, s.Options, s.Servers) },
-	},
+	control.info("config_info", "Always 1; short hashes of the options and of the list of servers in use.",
+		func(s stats.ControlSnapshot) []string { return []string{s.Options, s.Servers} }, "hash", "servers"),
 	control.by("result", "server_lookups_total", "DNS lookups of servers, by result.",
 		func(s stats.ControlSnapshot) values { return byName[stats.LookupResult](s.Lookups[:]) }),
 	control.by("result", "server_list_updates_total",

@@ -47,6 +47,13 @@ func (f family[S, T]) by(label, name, help string, all func(element T) values) m
 	}}
 }
 
+// info returns a metric that is always 1, with further labels for each element.
+func (f family[S, T]) info(name, help string, more func(element T) []string, labels ...string) metric[S] {
+	return metric[S]{name, help, slices.Concat(f.labels, labels), func(s S, to sink) {
+		f.each(s, func(element T, labels ...string) { to.send(1, slices.Concat(labels, more(element))...) })
+	}}
+}
+
 // whole returns the family of the metrics of a snapshot without labels.
 func whole[S any]() family[S, S] {
 	return family[S, S]{nil, func(s S, send func(S, ...string)) { send(s) }}

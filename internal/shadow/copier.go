@@ -65,7 +65,7 @@ func (c *Copier) box(r *protocol.Request, key []byte) (b *outbox, h uint64) {
 	if b == nil {
 		return nil, 0
 	}
-	if h = hash(key); h>>1 >= b.options.Load().share {
+	if h = hash(key); h>>1 >= b.options.Load().limit {
 		return nil, 0
 	}
 	return b, h
@@ -89,10 +89,10 @@ func (c *Copier) Begin(r *protocol.Request, key []byte) bool {
 			continue
 		}
 		o := b.options.Load()
-		if r.Has(protocol.Writes) && !o.all {
+		if r.Has(protocol.Writes) && !o.All {
 			continue
 		}
-		c.compare = c.compare || o.compare
+		c.compare = c.compare || o.Compare
 		c.wanted = append(c.wanted, wanted{box: b, hash: h, key: sent, at: at})
 	}
 	return len(c.wanted) > 0
@@ -157,7 +157,7 @@ func (c *Copier) Read(result stats.Result, rest int, o request.Order) {
 		if rest >= 0 && w.at >= rest {
 			break // the rest is answered later
 		}
-		compare := w.box.options.Load().compare
+		compare := w.box.options.Load().Compare
 		if compare && failed && !w.seen {
 			continue
 		}
@@ -214,12 +214,12 @@ func (c *Copier) wrote(r *protocol.Request, key []byte, result stats.Result, o r
 // Wrote implements request.Recipient. The copy of a write that also reads is that of the read.
 func (b *outbox) Wrote(r *protocol.Request, key []byte, result stats.Result, o request.Order) {
 	options := b.options.Load()
-	if !options.all || r.Has(protocol.Reads) {
+	if !options.All || r.Has(protocol.Reads) {
 		return
 	}
 	if r.NumKeys == 0 {
 		b.write(r, 0, result, o)
-	} else if h := hash(key); h>>1 < options.share {
+	} else if h := hash(key); h>>1 < options.limit {
 		b.write(r, h, result, o)
 	}
 }

@@ -35,7 +35,7 @@ const (
 
 // Feed takes the copies for a shadow from the workers. Any goroutine may call its methods, except Run.
 type Feed struct {
-	options atomic.Pointer[limits]
+	options atomic.Pointer[chosen]
 	counts  *stats.Shadow
 	doubts  doubts
 	// parcels: workers -> Run. Capacity in parcels; never closed.
@@ -43,11 +43,10 @@ type Feed struct {
 	bytes   atomic.Int64 // size of all present copies
 }
 
-// limits are Options in the form in which they are used.
-type limits struct {
-	share        uint64
-	all, compare bool
-	within       int64 // ns
+// chosen are Options with the limit of their share.
+type chosen struct {
+	Options
+	limit uint64
 }
 
 // NewFeed returns a feed that counts in counts.
@@ -59,7 +58,7 @@ func NewFeed(o Options, counts *stats.Shadow) *Feed {
 
 // Change changes the options.
 func (f *Feed) Change(o Options) {
-	f.options.Store(&limits{share: limit(o.Share), all: o.All, compare: o.Compare, within: int64(o.Within)})
+	f.options.Store(&chosen{o, limit(o.Share)})
 }
 
 // parcel is a group of copies that a worker hands over. It belongs to the worker, then to Run.

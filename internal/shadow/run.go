@@ -164,7 +164,7 @@ func (j *judge) compare(c *copied, shadow answer) stats.ShadowResult {
 		return stats.ShadowMiss
 	case !c.told.held:
 		return stats.ShadowHit
-	case known && c.order.Dequeued-s.since >= j.feed.options.Load().within:
+	case known && c.order.Dequeued-s.since >= int64(j.feed.options.Load().Within):
 		return stats.ShadowDifferent
 	case !known && (s.key == c.key || now.since-s.since > memory || s.since == 0):
 		*s = now
