@@ -63,48 +63,45 @@ var modes = [256]Traits{'E': Depends, 'R': Depends, 'A': Depends | Builds, 'P': 
 // memcached refuses it.
 func (op *Op) takeFlag(letter byte, value []byte) (read []byte, ok bool) {
 	op.Fields |= fieldOf(letter)
-	var n uint64
+	n, read, ok := metaFlags[letter].value.parse(value)
 	switch letter {
 	case 'T':
-		op.Expiry, read, ok = parseExptime(value)
+		op.Expiry = int32(n)
 	case 'N':
-		op.Vivify, read, ok = parseExptime(value)
+		op.Vivify = int32(n)
 	case 'F':
-		n, read, ok = parseUint32(value)
 		op.Flags = uint32(n)
 	case 'C':
-		op.CAS, read, ok = parseUint64(value)
+		op.CAS = n
 	case 'E':
-		op.Version, read, ok = parseUint64(value)
+		op.Version = n
 	case 'D':
-		op.Delta, read, ok = parseUint64(value)
-	default:
-		if read, ok = metaFlags[letter].value.parse(value); letter == 'M' && len(read) > 0 {
+		op.Delta = n
+	case 'M':
+		if len(read) > 0 {
 			op.Mode = read[0]
 		}
 	}
 	return read, ok
 }
 
-// parse returns the part of word, the text after a flag's letter, that memcached reads. ok is false if memcached
-// refuses word.
-func (v metaValue) parse(word []byte) (read []byte, ok bool) {
+// parse returns the number that word, the text after a flag's letter, says, and the part of word that memcached reads.
+// ok is false if memcached refuses word.
+func (v metaValue) parse(word []byte) (n uint64, read []byte, ok bool) {
 	switch v {
 	case exptime:
-		_, read, ok = parseExptime(word)
-		return read, ok
+		seconds, read, ok := parseExptime(word)
+		return uint64(seconds), read, ok
 	case number32:
-		_, read, ok = parseUint32(word)
-		return read, ok
+		return parseUint32(word)
 	case number64:
-		_, read, ok = parseUint64(word)
-		return read, ok
+		return parseUint64(word)
 	case letter:
-		return word[:min(len(word), 1)], true
+		return 0, word[:min(len(word), 1)], true
 	case text:
-		return word, true
+		return 0, word, true
 	}
-	return nil, true
+	return 0, nil, true
 }
 
 // takeMeta completes a meta command whose words were checked.

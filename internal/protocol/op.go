@@ -180,7 +180,7 @@ func (op *Op) appendFlag(dst, word []byte) []byte {
 			return strconv.AppendUint(dst, uint64(op.ownOpaque()), 10)
 		}
 	}
-	sent, _ := metaFlags[letter].value.parse(word[1:]) // it was checked before
+	_, sent, _ := metaFlags[letter].value.parse(word[1:]) // it was checked before
 	return append(dst, sent...)
 }
 
