@@ -106,97 +106,10 @@ func TestAPoolHasTheOptionsOfItsMappingAndOtherwiseThoseOutsideThePools(t *testi
 		[]time.Duration{sessions.Timeout, pages.Timeout})
 }
 
-func TestInvalidPoolsAndRoutesAreRefusedWithTheirLine(t *testing.T) {
-	const pools = "pools:\n  a: {servers: [x]}\n  b: {servers: [y]}\n"
-	const routes = "routes:\n  - {default: a}\n"
-	for text, message := range map[string]string{
-		pools: `mcmw.yaml:1: routes: no default pool, for the keys without a prefix; accepted: one of a, b`,
-		pools +
-			"routes:\n  - {prefix: s, pool: a}\n": `mcmw.yaml:4: routes: no default pool, for the keys without a prefix; accepted: one of a, b`,
-		pools +
-			"routes:\n  - {default: c}\n": `mcmw.yaml:5: routes: the default pool "c" is unknown; accepted: one of a, b`,
-		pools +
-			"routes:\n  - {default: a}\n  - {default: b}\n": `mcmw.yaml:6: routes: the mapping has a second default pool, "b"; accepted: entries`,
-		pools +
-			"routes:\n  - {default: a}\n  - {prefix: s, pool: c}\n": `mcmw.yaml:6: routes: the pool "c" of prefix "s" is unknown; accepted: one of a, b`,
-		pools + routes +
-			"  - {prefix: s, pool: a}\n  - {prefix: s, pool: b}\n": `mcmw.yaml:7: routes: prefix "s" is given twice; accepted: each once`,
-		pools + routes +
-			"  - {prefix: \"\", pool: a}\n": `mcmw.yaml:6: routes: the mapping has no text for the key "prefix"; accepted: entries`,
-		pools + routes +
-			"  - {pool: a}\n": `mcmw.yaml:6: routes: the mapping has no key "prefix"; accepted: entries`,
-		pools + routes +
-			"  - {prefix: s}\n": `mcmw.yaml:6: routes: the mapping has no key "pool"; accepted: entries`,
-		pools + routes +
-			"  - {prefix: s, pool: a, default: b}\n": `mcmw.yaml:6: routes: the mapping has a default and a key other than reads and accepts; accepted: entries`,
-		pools + routes +
-			"  - {prefx: s, pool: a}\n": `mcmw.yaml:6: routes: the mapping has the unknown key "prefx"; did you mean prefix?; accepted: entries`,
-		pools + routes +
-			"  - s\n": `mcmw.yaml:6: routes: "s" is not a route; accepted: entries`,
-		"servers: [x]\n" +
-			routes: `mcmw.yaml:2: routes: given without pools; accepted: together with pools, which replace servers`,
-		"servers: [z]\n" + pools +
-			routes: `mcmw.yaml:1: servers: given together with pools; accepted: servers in each pool, or no pools`,
-		"pools: a\n" +
-			routes: `mcmw.yaml:1: pools: "a" is not a mapping; accepted: a mapping from the names of pools`,
-		"pools:\n  a: x\n" +
-			routes: `mcmw.yaml:2: pools.a: not a mapping; accepted: options of a pool`,
-		"pools:\n  a b: {servers: [x]}\n" +
-			routes: `mcmw.yaml:2: pools: the name "a b"; accepted: 1 to 63 letters and digits`,
-		"pools:\n  a: {servers: [x]}\n  a: {servers: [y]}\n" + routes: `mcmw.yaml:3: pools.a: given twice`,
-		"pools:\n  a: {replicas: 1}\n" +
-			routes: `mcmw.yaml:2: pools.a.servers: none given; accepted: `,
-		"pools:\n  a:\n    servers: [x]\n    replcas: 1\n" +
-			routes: `mcmw.yaml:4: pools.a: unknown key "replcas"; did you mean replicas?; accepted: servers, replicas`,
-		"pools:\n  a:\n    servers: [x]\n    depth: 1\n" +
-			routes: `mcmw.yaml:4: pools.a: "depth" is the same for all pools and not accepted in a pool; accepted: servers`,
-		"pools:\n  a:\n    servers: [x]\n    pools: {}\n" +
-			routes: `mcmw.yaml:4: pools.a: "pools" is the same for all pools`,
-		"pools:\n  a:\n    servers: [x]\n    replicas: none\n" +
-			routes: `mcmw.yaml:4: pools.a.replicas: "none" is not a whole number; accepted: all, or 1 to 500`,
-		"pools:\n  a:\n    servers: [x]\n    replicas: 2\n" +
-			routes: `mcmw.yaml:4: pools.a.replicas: "2" is more than there are servers (1); accepted: all, or 1 to 1`,
-		"pools:\n  a:\n    servers: [x]\n    ack: quorum\n" +
-			routes: `mcmw.yaml:4: pools.a.ack: "quorum" needs two replicas or more`,
-		"pools:\n  a:\n    servers: [x]\n    hash: md5\n" +
-			routes: `mcmw.yaml:4: pools.a.hash: "md5" needs a ketama ring`,
-		"pools:\n  a:\n    servers: [x]\n    servers: [y]\n" +
-			routes: `mcmw.yaml:4: pools.a.servers: given twice; first on line 3`,
-		"pools:\n  a:\n    servers: [\"127.0.0.1:11311\"]\n" +
-			routes: `mcmw.yaml:3: pools.a.servers: "127.0.0.1:11311" is an address mcmw itself listens on`,
-		"pools:\n  a: {servers: [x]}\n  b:\n    servers: [\"y=x\"]\n" +
-			routes: `mcmw.yaml:4: pools.b.servers: address x:11211 is used by server "x" in pool "a" and by server "y" in pool "b"; accepted: each address in one pool`,
-		"pools:\n  a: {servers: [x]}\n  b:\n    servers: [\"x=y\"]\n" +
-			routes: `mcmw.yaml:4: pools.b.servers: server "x" is in pool "a" and in pool "b"; accepted: each server in one pool`,
-		pools + routes +
-			"  - {prefix: s, pool: a, reads: c}\n": `mcmw.yaml:6: routes: the pool "c" for reads is unknown; accepted: one of a, b`,
-		pools +
-			"routes:\n  - {default: a, reads: c}\n": `mcmw.yaml:5: routes: the pool "c" for reads is unknown; accepted: one of a, b`,
-		pools + routes +
-			"  - {prefix: s, pool: a, deletes: b}\n": `mcmw.yaml:6: routes: the mapping has the unknown key "deletes"; accepted: entries of the form {prefix: "user:", pool: NAME, reads: NAME, strip: true, accepts: reads}`,
-		pools + routes +
-			"  - {prefix: s, pool: a, accepts: x}\n": `mcmw.yaml:6: routes: the mapping accepts "x"; accepted: entries`,
-		pools + routes +
-			"  - {prefix: s, pool: a, read: b}\n": `mcmw.yaml:6: routes: the mapping has the unknown key "read"; did you mean reads?; accepted: entries`,
-		pools + routes +
-			"  - {prefix: s, pool: a, reads: b, reads: a}\n": `mcmw.yaml:6: routes: the mapping has the key "reads" twice; accepted: entries`,
-		pools + routes +
-			"  - {prefix: s, pool: a, reads: [b]}\n": `mcmw.yaml:6: routes: the mapping has no text for the key "reads"; accepted: entries`,
-		pools + routes +
-			"  - {prefix: s, pool: b, strip: true, reads: a}\n": `mcmw.yaml:6: routes: prefix "s" is stripped, but pool "a" also has the keys without a prefix`,
-		pools + routes +
-			"  - {prefix: s, pool: a, strip: true}\n": `mcmw.yaml:6: routes: prefix "s" is stripped, but pool "a" also has the keys without a prefix`,
-		pools + routes +
-			"  - {prefix: r, pool: b}\n  - {prefix: s, pool: b, strip: true}\n": `mcmw.yaml:7: routes: prefix "s" is stripped, but pool "b" also has prefix "r"`,
-		pools + routes +
-			"  - {prefix: s, pool: b, strip: true}\n  - {prefix: r, pool: a, reads: b}\n": `mcmw.yaml:6: routes: prefix "s" is stripped, but pool "b" also has prefix "r"`,
-		"gutter: a\n" + pools +
-			routes: `mcmw.yaml:1: "gutter" is an option of a pool; accepted in the mapping of a pool, under pools`,
-	} {
-		requireRefused(t, text, message)
-	}
-	require.Contains(t, refused(t, sources{args: []string{"-m", "z"}, yaml: pools + routes})[0],
-		"flag -m, --servers: given together with pools")
+func TestPoolsAreNotGivenTogetherWithServersOfAFlag(t *testing.T) {
+	require.Contains(t, refused(t, sources{
+		args: []string{"-m", "z"}, yaml: "pools: {a: {servers: [x]}}\nroutes: [{default: a}]\n",
+	})[0], "flag -m, --servers: given together with pools")
 }
 
 func TestServersOfAPoolThatWereLookedUpAreCheckedLikeThoseGiven(t *testing.T) {
@@ -265,59 +178,6 @@ func TestAPoolThatIsAShadowIsNothingElse(t *testing.T) {
 		other.Changes(c)[0].String())
 }
 
-func TestInvalidShadowsAreRefusedWithTheirLine(t *testing.T) {
-	const pools = "pools:\n  a: {servers: [x]}\n  b: {servers: [y]}\n  c: {servers: [z]}\nroutes:\n  - {default: " +
-		"a}\n  - {prefix: s, pool: b}\nshadows:\n"
-	four := strings.Replace(pools, "routes:", "  e: {servers: [v]}\nroutes:", 1)
-	for text, message := range map[string]string{
-		pools +
-			"  - {of: a, to: d, share: 1}\n": `mcmw.yaml:9: shadows: the pool "d" is unknown; accepted: one of a, b, c`,
-		pools +
-			"  - {of: d, to: c, share: 1}\n": `mcmw.yaml:9: shadows: the pool "d" is unknown`,
-		pools +
-			"  - {of: a, to: c, share: 1}\n  - {of: b, to: c, share: 1}\n": `mcmw.yaml:10: shadows: pool "c" is the shadow of two pools; accepted: of one pool`,
-		pools +
-			"  - {of: a, to: a, share: 1}\n": `mcmw.yaml:9: shadows: pool "a" can't be its own shadow`,
-		pools +
-			"  - {of: a, to: b, share: 1}\n": `mcmw.yaml:9: shadows: pool "b" has a route, so it can't be a shadow`,
-		pools +
-			"  - {of: c, to: a, share: 1}\n": `mcmw.yaml:9: shadows: pool "a" has a route`,
-		pools +
-			"  - {of: a, to: c, share: 0}\n": `mcmw.yaml:9: shadows: a share of 0; accepted: above 0, up to 1`,
-		four +
-			"  - {of: c, to: e, share: 1}\n": `mcmw.yaml:10: shadows: pool "c" has no route, so it gets no requests to copy; accepted: one of a, b`,
-		four +
-			"  - {of: a, to: c, share: 1}\n  - {of: a, to: e, share: 1}\n": `mcmw.yaml:11: shadows: pool "a" has two shadows; accepted: one`,
-		pools +
-			"  - {of: a, to: c, share: -0.5}\n": `mcmw.yaml:9: shadows: a share of -0.5; accepted: above 0, up to 1`,
-		pools +
-			"  - {of: a, to: c, share: NaN}\n": `mcmw.yaml:9: shadows: a share of NaN; accepted: above 0, up to 1`,
-		pools +
-			"  - {of: a, to: c, share: 2}\n": `mcmw.yaml:9: shadows: a share of 2; accepted: above 0, up to 1`,
-		pools +
-			"  - {of: a, to: c, share: tenth}\n": `mcmw.yaml:9: shadows: the mapping has the share "tenth", which is not a number; accepted: entries`,
-		pools +
-			"  - {of: a, to: c}\n": `mcmw.yaml:9: shadows: the mapping has no key "share"; accepted: entries`,
-		pools +
-			"  - {of: a, share: 1}\n": `mcmw.yaml:9: shadows: the mapping has no key "to"; accepted: entries`,
-		pools +
-			"  - {of: a, to: c, share: 1, what: writes}\n": `mcmw.yaml:9: shadows: the mapping has the key "what" with "writes"; accepted: entries`,
-		pools +
-			"  - {of: a, to: c, share: 1, compare: maybe}\n": `mcmw.yaml:9: shadows: the mapping has the key "compare" with "maybe"; accepted: entries`,
-		pools +
-			"  - {of: a, too: c, share: 1}\n": `mcmw.yaml:9: shadows: the mapping has the unknown key "too"; did you mean to?; accepted: entries`,
-
-		pools + "  - a\n": `mcmw.yaml:9: shadows: "a" is not a shadow; accepted: entries`,
-
-		pools +
-			"  - {of: a, to: c, share: 1}\nmigrations:\n  - {from: a, to: c, start: 2026-12-01T10:00:00Z, end: " +
-			"2026-12-01T12:00:00Z}\n": `mcmw.yaml:11: migrations: pool "c" is a shadow; accepted: pools that are not shadows`,
-		"servers: [x]\nshadows:\n  - {of: a, to: c, share: 1}\n": `mcmw.yaml:2: shadows: given without pools; accepted: together with pools, which replace servers`,
-	} {
-		requireRefused(t, text, message)
-	}
-}
-
 func TestARouteSendsReadsOnlyToAPoolThatSharesNothingElseWithItsOwn(t *testing.T) {
 	const pools = "pools: {a: {servers: [x, y, z], writers: several%s}, b: {servers: [u, v, w], writers: several%s}, " +
 		"c: {servers: [q]}, d: {servers: [r], writers: several}}\nroutes:\n- {prefix: \"s:\", pool: a, reads: b}\n- " +
@@ -331,24 +191,6 @@ func TestARouteSendsReadsOnlyToAPoolThatSharesNothingElseWithItsOwn(t *testing.T
 		`routes: prefix "s:": reads go to pool b and see only what is written there, not what is written to pool a`,
 		"routes: default: reads go to pool d and see only what is written there, not what is written to pool a",
 	}, c.Notes())
-	for _, r := range []struct{ a, b, byDefault, more, message string }{
-		{
-			", gutter: b", "", "", "",
-			`mcmw.yaml:3: routes: prefix "s:": reads go to pool "b", which is the gutter of pool "a"; give pool "a" another gutter`,
-		},
-		{
-			", gutter: c", "", ", reads: c", "",
-			`mcmw.yaml:4: routes: the default pool's reads go to pool "c", which is the gutter of pool "a"`,
-		},
-		{
-			"", "", "", "migrations:\n- {from: b, to: d, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}\n",
-			`mcmw.yaml:3: routes: prefix "s:": reads go to pool "b", and the keys of pool "b" migrate; accepted: only one of these`,
-		},
-		{"", "", "", "shadows:\n- {of: a, to: b, share: 1}\n", `mcmw.yaml:6: shadows: pool "b" has a route`},
-	} {
-		require.Contains(t, strings.Join(refused(t, sources{yaml: fmt.Sprintf(pools, r.a, r.b, r.byDefault) + r.more}),
-			"\n"), r.message)
-	}
 	sources{yaml: fmt.Sprintf(pools, "", "", "") + "shadows:\n- {of: b, to: c, share: 1}\n"}.load(t)
 
 	c = sources{yaml: fmt.Sprintf(pools, "", "", ", reads: b")}.load(t)
@@ -372,39 +214,5 @@ func TestARouteStripsItsPrefixOnlyIfThePoolHasNoOtherKeys(t *testing.T) {
 		Accepts: route.AcceptsReads,
 	}, serving(sources{yaml: text}.load(t)).Routes)
 	require.False(t, serving(sources{yaml: fmt.Sprintf(pools, "", "false")}.load(t)).Routes.Prefixes[0].Strip)
-	for _, r := range []struct{ gutter, strip, more, message string }{
-		{"", "maybe", "", `mcmw.yaml:3: routes: the mapping has the strip "maybe"`},
-		{
-			"", "true", "- {prefix: q, pool: a}\n",
-			`mcmw.yaml:3: routes: prefix "s:" is stripped, but pool "a" also has prefix "q": two keys could become one there; give the prefix a pool of its own, or don't strip it`,
-		},
-		{
-			", large-values: 2m", "true", "max-value: 2m\n",
-			`mcmw.yaml:3: routes: prefix "s:" is stripped, and pool "a" has large-values; accepted: only one of these`,
-		},
-		{
-			", gutter: c, writers: one", "true", "- {prefix: q, pool: b, reads: c}\n",
-			`mcmw.yaml:3: routes: prefix "s:" is stripped, and the gutter "c" of pool "a" also has other keys; give pool "a" a gutter for its keys alone`,
-		},
-		{
-			"", "true", "- {prefix: q, pool: b, reads: a}\n",
-			`mcmw.yaml:3: routes: prefix "s:" is stripped, but pool "a" also has prefix "q": `,
-		},
-		{
-			", gutter: b, writers: one", "true", "",
-			`mcmw.yaml:3: routes: prefix "s:" is stripped, and the gutter "b" of pool "a" also has other keys; give pool "a" a gutter for its keys alone`,
-		},
-		{
-			"", "true", "shadows:\n- {of: a, to: c, share: 1}\n",
-			`mcmw.yaml:3: routes: prefix "s:" is stripped, and pool "a" has a shadow; accepted: only one of these`,
-		},
-		{
-			"", "true", "migrations:\n- {from: b, to: a, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}\n",
-			`mcmw.yaml:3: routes: prefix "s:" is stripped, and the keys of pool "a" migrate; accepted: only one of these`,
-		},
-	} {
-		require.Contains(t, strings.Join(refused(t, sources{yaml: fmt.Sprintf(pools, r.gutter, r.strip) + r.more}),
-			"\n"), r.message)
-	}
 	sources{yaml: fmt.Sprintf(pools, ", gutter: c, writers: one", "true")}.load(t)
 }

@@ -126,25 +126,3 @@ func TestAListOfServersMayBeGivenInParts(t *testing.T) {
 		require.Equal(t, want, addrs)
 	}
 }
-
-func TestAServersMappingIsStrict(t *testing.T) {
-	for text, message := range map[string]string{
-		"{name: a}":                       `the mapping has no key "address"; accepted: `,
-		"{adress: a}":                     `the mapping has the unknown key "adress"; did you mean address?; accepted: `,
-		"{address: a, address: b}":        `the mapping has the key "address" twice; accepted: `,
-		"{address: [a]}":                  `the mapping has no text for the key "address"; accepted: `,
-		"{address: }":                     `the mapping has no text for the key "address"; accepted: `,
-		"{address: a, weight: 0}":         `the mapping has the weight "0"; a weight is a number from 1 to 1000000; accepted: `,
-		"{address: a, zone: b/c}":         `the mapping has the zone "b/c"; a zone is 1 to 63 letters and digits, with -, _ and . between; accepted: `,
-		"{address: 'unix:/a', zone: b}":   `the mapping is a unix socket, which has no zone; accepted: `,
-		"{address: 'a:x'}":                `the mapping has the port "x"; a port is a number from 1 to 65535; accepted: `,
-		"{address: a, name: 'b c'}":       `the mapping has ' ' in its name; printable ASCII without space, comma, = and * is allowed; accepted: `,
-		"{address: 'unix:/a b', name: x}": `the mapping has ' ' in its path; space, comma and * are not allowed; accepted: `,
-		"{address: 'unix:/a*b', name: x}": `the mapping has '*' in its path; space, comma and * are not allowed; accepted: `,
-		"{address: 'unix:/a=b'}":          `the mapping has '=' in its name; printable ASCII without space, comma, = and * is allowed; accepted: `,
-	} {
-		lines := refused(t, sources{yaml: "servers:\n  - ok\n  - " + text})
-		require.Len(t, lines, 1)
-		require.Regexp(t, "^"+literal("mcmw.yaml:3: servers: "+message), lines[0])
-	}
-}

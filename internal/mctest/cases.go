@@ -1,0 +1,36 @@
+package mctest
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Case is a text of a file of cases, with what is expected of it.
+type Case struct{ Text, Want string }
+
+// Cases reads a file of cases, each of which is a line "TEXT => WANT"; \n in TEXT begins a new line. Lines between two
+// lines "===" begin the text of each case that follows.
+func Cases(t testing.TB, path string) (cases []Case) {
+	t.Helper()
+	file, err := os.ReadFile(path)
+	require.NoError(t, err)
+	beginning, begins := "", false
+	for line := range strings.Lines(string(file)) {
+		text, want, isCase := strings.Cut(strings.TrimSuffix(line, "\n"), " => ")
+		switch {
+		case line == "===\n":
+			if begins = !begins; begins {
+				beginning = ""
+			}
+		case begins:
+			beginning += line
+		default:
+			require.True(t, isCase, "%s: %q", path, line)
+			cases = append(cases, Case{beginning + strings.ReplaceAll(text, `\n`, "\n") + "\n", want})
+		}
+	}
+	return cases
+}
