@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/config"
+	"mcmw/internal/mctest"
 )
 
 const twemproxyFile = `alpha:
@@ -104,48 +105,12 @@ func requireImported(t *testing.T, name, content string, o Options, want string)
 }
 
 func TestWhatTwemproxyDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
-	const rest = "  listen: a:1\n  servers: [b:1:1]\n"
-	for content, message := range map[string]string{
-		"":     "n.yml: empty; accepted: a configuration of twemproxy (YAML) or mcrouter (JSON)",
-		"p: [": "n.yml: line 1: not YAML",
-		"p: 1": "n.yml:1: not a mapping",
-		twemproxyFile: "n.yml:1: 2 pools, each with its own port, so each needs its own mcmw; accepted: one file for " +
-			"each, with --pool and one of alpha, beta",
-		"p:\n" + rest +
-			"  auto_eject_hosts: true": "n.yml:4: auto_eject_hosts: mcmw does not move the keys of a failed server " +
-			"to another",
-		"p:\n" + rest +
-			"  auto_eject_hosts: 1": `n.yml:4: auto_eject_hosts: "1" is neither true nor false`,
-		"p:\n" + rest +
-			"  redis: true": "n.yml:4: redis: mcmw speaks only memcached's protocol; remove it, or ignore it with " +
-			"--leave-out redis",
-		"p:\n" + rest +
-			"  redis_auth: secret": "n.yml:4: redis_auth: mcmw speaks only memcached's protocol",
-		"p:\n" + rest +
-			"  redis_db: 1": "n.yml:4: redis_db: mcmw speaks only memcached's protocol",
-		"p:\n" + rest +
-			"  distribution: random": "n.yml:4: distribution: random sends each request to any server",
-		"p:\n" + rest +
-			"  distribution: ring": `n.yml:4: distribution: "ring" is unknown; accepted: ketama, modula`,
-		"p:\n" + rest +
-			"  hash: sha1": `n.yml:4: hash: "sha1" is unknown; accepted: fnv1a_64, `,
-		"p:\n" + rest +
-			"  hash_tga: x": `n.yml:4: unknown key "hash_tga"; did you mean hash_tag?`,
-		"p:\n" + rest + "  hash_tag: [x]":                      "n.yml:4: hash_tag: not a single value",
-		"p:\n" + rest + "  listen: b:2":                        `n.yml:4: "listen" is given twice; first on line 2`,
-		"p:\n" + rest + "  timeout: 1s":                        `n.yml:4: timeout: "1s" is not a whole number`,
-		"p:\n" + rest + "  hash_tag: abc":                      `"abc" has 3 bytes`,
-		"p:\n  listen: a:1\n":                                  `n.yml:1: p: has no key "servers"`,
-		"p:\n  servers: [a:1:1]\n":                             `n.yml:1: p: has no key "listen"`,
-		"p:\n  listen: /s u+w\n  servers: [a:1:1]\n":           `n.yml:2: listen: the socket's mode "u+w" is not 0001 to 0777, in octal`,
-		"p:\n  listen: a:1\n  servers: a:1:1\n":                "n.yml:3: servers: accepted: a list of texts",
-		"p:\n  listen: a:1\n  servers: [[a]]\n":                "n.yml:3: servers: accepted: a list of texts",
-		"p:\n  listen: a:1\n  servers:\n    - b:1:1 x:11211\n": `n.yml:4: servers: the name "x:11211" ends with memcached's port, which mcmw does not hash`,
-		"p:\n  listen: a:1\n  servers: [a:1]\n":                "is an address mcmw itself listens on",
-		"p:\n  listen: a:1\n  servers: [b:1:1, b:1:1 c]\n":     "both have the address b:1",
-	} {
-		requireRefused(t, "n.yml", content, Options{}, message)
+	for _, c := range mctest.Cases(t, "testdata/twemproxy-refused.txt") {
+		requireRefused(t, "n.yml", c.Text, Options{}, c.Want)
 	}
+	requireRefused(t, "n.yml", "", Options{}, "n.yml: empty; accepted: a configuration of twemproxy")
+	requireRefused(t, "n.yml", twemproxyFile, Options{}, "n.yml:1: 2 pools, each with its own port, so each needs its "+
+		"own mcmw; accepted: one file for each, with --pool and one of alpha, beta")
 	requireRefused(t, "n.yml", twemproxyFile, Options{Pool: "gamma"},
 		`n.yml:1: no pool is called "gamma"; accepted: --pool with one of alpha, beta`)
 }
