@@ -68,61 +68,8 @@ func TestAnInterruptedCommandSaysSoAndExitsWith130(t *testing.T) {
 }
 
 func TestAnInvalidCommandLineExitsWithTwoAndSaysWhatIsAccepted(t *testing.T) {
-	for args, message := range map[string]string{
-		"srve": "mcmw: unknown command \"srve\" for \"mcmw\"\nmcmw: Did you mean this?\nmcmw: " +
-			"serve\nmcmw: see mcmw --help\n",
-		"config chekc": "mcmw: unknown command \"chekc\" for \"mcmw config\"\nmcmw: see mcmw config " +
-			"--help\n",
-		"serve --wrokers 3": "mcmw: unknown flag: --wrokers; did you mean --workers?\nmcmw: see mcmw serve " +
-			"--help\n",
-		"serve --port 3": "mcmw: unknown flag: --port; did you mean --listen-port?\nmcmw: see mcmw serve " +
-			"--help\n",
-		"--queue 3": "mcmw: unknown flag: --queue; it is a flag of mcmw config check, mcmw config " +
-			"explain, mcmw config print, mcmw serve, mcmw verify-replicas, mcmw wait\nmcmw: see mcmw --help\n",
-		"top -m a": "mcmw: unknown shorthand flag: 'm' in -m; it is a flag of mcmw config check, " +
-			"mcmw config explain, mcmw config print, mcmw serve, mcmw verify-replicas, mcmw wait\n" +
-			"mcmw: see mcmw top --help\n",
-		"top --m a": "mcmw: unknown flag: --m\nmcmw: see mcmw top --help\n",
-		"serve -t":  "mcmw: flag needs an argument: 't' in -t\nmcmw: see mcmw serve --help\n",
-		"version -o yaml": "mcmw: invalid argument \"yaml\" for \"-o, --output\" flag: accepted: text, " +
-			"json\nmcmw: see mcmw version --help\n",
-		"migrate 127.0.0.1:1": "mcmw: unknown command \"127.0.0.1:1\" for \"mcmw migrate\"\nmcmw: see mcmw " +
-			"migrate --help\n",
-		"help srve": "mcmw: unknown command \"srve\" for \"mcmw\"\nmcmw: Did you mean this?\nmcmw: " +
-			"serve\nmcmw: see mcmw help --help\n",
-		"help config chekc": "mcmw: unknown command \"chekc\" for \"mcmw config\"\nmcmw: see mcmw help --help\n",
-		"help serve a":      "mcmw: unknown command \"a\" for \"mcmw serve\"\nmcmw: see mcmw help --help\n",
-		"completion csh": "mcmw: unknown command \"csh\" for \"mcmw completion\"\nmcmw: see mcmw completion " +
-			"--help\n",
-		"version now": "mcmw: unknown command \"now\" for \"mcmw version\"\nmcmw: see mcmw version " +
-			"--help\n",
-		"serve -m a --depth 0": "mcmw: flag --depth: \"0\" is too small; accepted: 1 to 4096 requests\n",
-		"serve -m a:x --depth two": "mcmw: flag -m, --servers: \"a:x\" has the port \"x\"; a port is a number from 1 " +
-			"to 65535; accepted: ",
-		"serve -m srv+cache": "mcmw: flag -m, --servers: \"srv+cache\" is not of the form " +
-			"srv+_service._proto.host; accepted: ",
-		"config check -m a -t -1": "mcmw: flag -t, --workers: \"-1\" is too small; accepted: 0 to 1024; 0 or auto: " +
-			"chosen at start\n",
-		"config print --queue 0": "mcmw: flag --queue: \"0\" is too small; accepted: 1 to 1048576 batches\n",
-		"config check -m a --tls-cert nowhere --tls-key nowhere": "mcmw: flag --tls-cert: \"nowhere\": no such file " +
-			"or directory\n",
-		"serve -m a --auth-file .":   "mcmw: flag --auth-file: \".\": is a directory\n",
-		"wait -m a":                  "mcmw: nothing to wait for; accepted: --refilled\n",
-		"wait --refilled=false -m a": "mcmw: nothing to wait for; accepted: --refilled\n",
-		"wait --for=0s -m a":         "flag: accepted: a duration such as 30s or 1m30s\nmcmw: see mcmw wait",
-		"wait --for=-1s -m a":        "flag: accepted: a duration such as 30s or 1m30s\nmcmw: see mcmw wait",
-		"ping a:1 --for=-1s":         "flag: accepted: a duration such as 30s or 1m30s, or 0s\nmcmw: see mcmw ping",
-		"ping a:1 --tls-cert c":      "missing [tls-key]\nmcmw: see mcmw ping --help\n",
-		"ping 127.0.0.1": "mcmw: \"127.0.0.1\" is not an address; expected host:port or unix:/path\nmcmw: see mcmw " +
-			"ping --help\n",
-		"top 127.0.0.1:1 --count -1":     "for \"-n, --count\" flag: accepted: 0 to 1000000000\n",
-		"verify-replicas -m a --list -1": "for \"--list\" flag: accepted: 0 to 1000000000\n",
-		"top http://":                    "or a URL such as http://127.0.0.1:9150\nmcmw: see mcmw top --help\n",
-		"advise ::1:9150":                "or a URL such as http://127.0.0.1:9150\nmcmw: see mcmw advise",
-		"migrate status ftp://a":         "or a URL such as http://127.0.0.1:9150\nmcmw: see mcmw migrate",
-		"serve a": "mcmw: flag arguments: \"a\" is unexpected; " +
-			"accepted: more servers, after -m or --servers and the first server\n",
-	} {
+	for _, c := range mctest.Cases(t, "testdata/usage.txt") {
+		args, message := c.Text, strings.ReplaceAll(c.Want, `\n`, "\n")
 		code, stdout, stderr := execute(t, strings.Fields(args)...)
 		require.Equal(t, exitUsage, code, args)
 		require.Empty(t, stdout, args)

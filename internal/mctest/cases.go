@@ -33,6 +33,9 @@ func Cases(t testing.TB, path string) (cases []Case) {
 			cases = append(cases, Case{beginning + strings.ReplaceAll(text, `\n`, "\n") + "\n", strings.TrimPrefix(want, " ")})
 		default:
 			require.NotEmpty(t, cases, "%s: %q", path, line)
+			if c := &cases[len(cases)-1]; c.Want != "" && !strings.HasSuffix(c.Want, "\n") {
+				c.Want += "\n"
+			}
 			cases[len(cases)-1].Want += line
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/mctest"
 	"mcmw/internal/protocol"
 	"mcmw/internal/stats"
 )
@@ -29,169 +30,35 @@ func v(text string) string {
 	return text
 }
 
+// A case is a command and its answer (-: none), the servers on which it is checked afterwards, and for each step what is
+// sent and answered: "server: line -> reply". Servers are numbered in the order of the key's servers, and ~ is a blank.
 func TestWithSeveralWritersEachCommandGoesItsWay(t *testing.T) {
-	for _, tc := range []struct {
-		line string
-		// steps are, for each step, what is sent and answered: "server: line -> reply". Servers are numbered in the
-		// order of the key's servers.
-		steps  [][]string
-		answer string
-		check  []int // the servers at which the check looks
-	}{
-		{
-			"set k 7 30 1 x",
-			[][]string{
-				{
-					"0: ms k 1 F7 T30 EV1 x -> HD", "1: ms k 1 F7 T30 EV1 x -> HD",
-					"2: ms k 1 F7 T30 EV1 x -> SERVER_ERROR out of memory storing object",
-				},
-				{"0: delete k -> DELETED", "1: delete k -> DELETED", "2: delete k -> NOT_FOUND"},
-			},
-			"SERVER_ERROR out of memory storing object",
-			[]int{0, 1},
-		},
-		{
-			"set k 0 0 1 x",
-			[][]string{{"0: ms k 1 EV1 x -> HD", "1: ms k 1 EV1 x ->", "2: ms k 1 EV1 x ->"}},
-			"SERVER_ERROR s", nil,
-		},
-		{
-			"ms k 1 T30 q s k O5 x",
-			[][]string{{
-				"0: ms k 1 T30 s k O5 EV1 x -> HD s1 kk O5",
-				"1: ms k 1 T30 s k O5 EV1 x -> HD s1 kk O5", "2: ms k 1 T30 s k O5 EV1 x -> HD s1 kk O5",
-			}},
-			"",
-			[]int{0, 1, 2},
-		},
-		{"add k 5 0 1 x", [][]string{
-			{"0: ms k 1 F5 ME EV1 x -> HD"},
-			{"1: ms k 1 F5 EV1 x -> HD", "2: ms k 1 F5 EV1 x -> HD"},
-		}, "STORED", []int{0, 1, 2}},
-		{"replace k 0 9 1 x", [][]string{
-			{"0: ms k 1 T9 MR EV1 x -> HD"},
-			{"1: ms k 1 T9 EV1 x -> HD", "2: ms k 1 T9 EV1 x ->"},
-		}, "SERVER_ERROR s", []int{0, 1}},
-		{"ms k 1 ME k x", [][]string{
-			{"0: ms k 1 ME k EV1 x -> HD kk"},
-			{"1: ms k 1 k EV1 x -> HD kk", "2: ms k 1 k EV1 x -> HD kk"},
-		}, "HD kk", []int{0, 1, 2}},
-		{"ms k 1 C5 I x", [][]string{{"0: ms k 1 C5 I EV1 x -> HD"}, {"1: md k -> HD", "2: md k -> NF"}}, "HD", nil},
-		// The item has a cas of the server's own.
-		{"decr k 1", [][]string{
-			{
-				"0: ma k v k D1 MD EV1 -> VA 1 kk | 9",
-				"0: mg k u v f t c k -> VA 2 kk f0 t-1 c88 | 9 ",
-			},
-			{"0: ms k 2 C88 EV2 9  -> HD"},
-			{"1: ms k 2 EV2 9  -> HD", "2: ms k 2 EV2 9  -> HD"},
-		}, "9", []int{0, 1, 2}},
-		{
-			"ma k v c",
-			[][]string{
-				{"0: ma k v c EV1 -> VA 2 cV1 | 10", "0: mg k u v f t c k -> VA 2 kk f0 t-1 c88 | 10"},
-				{"0: ms k 2 C88 EV2 10 -> HD"},
-				{"1: ms k 2 EV2 10 -> HD", "2: ms k 2 EV2 10 -> HD"},
-			},
-			"VA 2 cV2 | 10",
-			[]int{0, 1, 2},
-		},
-		// Another client has deleted the item since.
-		{"incr k 1", [][]string{
-			{
-				"0: ma k v k D1 EV1 -> VA 2 kk | 10",
-				"0: mg k u v f t c k -> VA 2 kk f0 t-1 c88 | 10",
-			},
-			{"0: ms k 2 C88 EV2 10 -> NF"},
-			{"1: md k -> HD", "2: md k -> NF"},
-		}, "10", nil},
-		{"incr k 1", [][]string{
-			{"0: ma k v k D1 EV1 -> VA 1 kk | 6", "0: mg k u v f t c k ->"},
-			{"1: md k -> HD", "2: md k -> NF"},
-		}, "SERVER_ERROR s", nil},
-		{
-			"incr k 1",
-			[][]string{{
-				"0: ma k v k D1 EV1 -> CLIENT_ERROR cannot increment or decrement non-numeric value",
-				"0: mg k u v f t c k -> VA 1 kk f0 t-1 c5 | x",
-			}},
-			"CLIENT_ERROR cannot increment or decrement non-numeric value", nil,
-		},
-		// A stale item is on the first server only; the next client that reads it renews it.
-		{"incr k 1", [][]string{
-			{
-				"0: ma k v k D1 EV1 -> VA 1 kk | 6",
-				"0: mg k u v f t c k -> VA 1 kk f0 t-1 cV1 X W | 6",
-			},
-			{"1: md k -> HD", "2: md k -> NF", "0: md k I CV1 EV1 -> HD"},
-		}, "6", nil},
-		{"prepend k 0 0 1 x", [][]string{
-			{
-				"0: ms k 1 MP EV1 x -> HD",
-				"0: mg k u v f t c k -> VA 2 kk f0 t9999999 cV1 | xy",
-			},
-			{"1: ms k 2 T2592000 EV1 xy -> HD", "2: ms k 2 T2592000 EV1 xy -> HD"},
-		}, "STORED", []int{0, 1, 2}},
-		{"ma aw== b N0 J5 t v q", [][]string{
-			{
-				"0: ma aw== b N0 J5 t v EV1 -> VA 1 t-1 | 5",
-				"0: mg aw== u v f t c O3252696320 b -> VA 1 O3252696320 f0 t-1 cV1 | 5",
-			},
-			{"1: ms aw== 1 EV1 b 5 -> HD", "2: ms aw== 1 EV1 b 5 -> HD"},
-		}, "", []int{0, 1, 2}},
-		// A missing copy is no disagreement, and the first server's answer counts.
-		{"touch k 30", [][]string{{
-			"0: touch k 30 -> TOUCHED", "1: touch k 30 -> NOT_FOUND",
-			"2: touch k 30 -> TOUCHED",
-		}}, "TOUCHED", nil},
-		{"touch k 30", [][]string{{
-			"0: touch k 30 -> NOT_FOUND", "1: touch k 30 -> TOUCHED",
-			"2: touch k 30 -> TOUCHED",
-		}}, "NOT_FOUND", nil},
-		{
-			"mg k T30 v",
-			[][]string{{"0: mg k T30 v -> VA 1 | x", "1: mg k T30 v -> EN", "2: mg k T30 v -> VA 1 | y"}},
-			"VA 1 | x", nil,
-		},
-		{
-			"delete k",
-			[][]string{{"0: delete k -> NOT_FOUND", "1: delete k -> DELETED", "2: delete k -> NOT_FOUND"}},
-			"NOT_FOUND", nil,
-		},
-		{"md k C5", [][]string{{"0: md k C5 -> EX"}}, "EX", nil},
-		{"md k C5", [][]string{{"0: md k C5 -> HD"}, {"1: md k -> HD", "2: md k -> NF"}}, "HD", nil},
-		{"md k I T30", [][]string{{"0: md k I T30 EV1 -> HD"}, {"1: md k -> HD", "2: md k -> NF"}}, "HD", nil},
-		{"md k I", [][]string{{"0: md k I EV1 -> NF"}, {"1: md k -> HD", "2: md k -> NF"}}, "NF", nil},
-		{"md k x", [][]string{{"0: md k x EV1 -> HD"}, {"1: md k -> HD", "2: md k ->"}}, "SERVER_ERROR s", nil},
-		{
-			"mg k R30 T60 v",
-			[][]string{{"0: mg k R30 T60 v -> VA 1 W | x"}, {"1: mg k T60 -> HD", "2: mg k T60 -> EN"}},
-			"VA 1 W | x", nil,
-		},
-		{"mg k R30 q", [][]string{{"0: mg k R30 -> EN"}}, "", nil},
-		{"ms k 1 E5 x", nil, "CLIENT_ERROR the flag E is not available", nil},
-		{"ms k 1 b k s t f v l h u x c F0 T0 L1 P1 N0 O1 x", nil, "CLIENT_ERROR options flags are too long", nil},
-	} {
-		t.Run(tc.line, func(t *testing.T) {
+	for _, c := range mctest.Cases(t, "testdata/several.txt") {
+		line := strings.TrimSpace(c.Text)
+		t.Run(line, func(t *testing.T) {
 			x := several(t, setup{})
 			holders := x.options.Router.Replicas([]byte("k"), nil)
-			line := tc.line
 			if words := strings.Fields(line); len(words) > 3 && words[0] != "ma" && words[0] != "mg" &&
 				words[0] != "md" {
 				line = line[:len(line)-2] + "\r\n" + line[len(line)-1:]
 			}
+			first, steps, _ := strings.Cut(strings.ReplaceAll(v(c.Want), "~", " "), "\n")
+			want, checked, _ := strings.Cut(first, "; checked on ")
 			i := x.request(line)
-			for n, step := range tc.steps {
+			for n, step := range strings.Split(strings.TrimSuffix(steps, "\n"), "\nthen\n") {
+				if step == "" {
+					break
+				}
 				if n > 0 {
 					require.Equal(t, []int32{i}, x.again)
 					x.again = nil
 					x.Next(i)
 				}
-				from := x.started
+				from, lines := x.started, strings.Split(step, "\n")
 				asked := x.calls()
-				require.Len(t, asked, len(step), "%q", asked)
-				for k, want := range step {
-					call, reply, _ := strings.Cut(v(want), " ->")
+				require.Len(t, asked, len(lines), "%q", asked)
+				for k, sent := range lines {
+					call, reply, _ := strings.Cut(sent, " ->")
 					holder := holders[call[0]-'0']
 					assert.Equal(t, fmt.Sprint(holder)+call[1:], asked[k])
 					if reply = strings.TrimPrefix(reply, " "); reply == "" {
@@ -203,24 +70,24 @@ func TestWithSeveralWritersEachCommandGoesItsWay(t *testing.T) {
 			}
 			assert.Empty(t, x.again)
 			answer := x.answer(i)
-			if strings.HasPrefix(tc.answer, "SERVER_ERROR s") || strings.HasPrefix(tc.answer, "CLIENT_ERROR") {
-				assert.True(t, strings.HasPrefix(answer, tc.answer), "%q", answer)
-			} else if tc.answer == "" {
+			if strings.HasPrefix(want, "SERVER_ERROR s") || strings.HasPrefix(want, "CLIENT_ERROR") {
+				assert.True(t, strings.HasPrefix(answer, want), "%q", answer)
+			} else if want == "-" {
 				assert.Empty(t, answer)
 			} else {
-				assert.Equal(t, strings.ReplaceAll(v(tc.answer), " | ", "\r\n")+"\r\n", answer)
+				assert.Equal(t, strings.ReplaceAll(want, " | ", "\r\n")+"\r\n", answer)
 			}
 			x.Reset()
 			x.PlanChecks()
-			var looked []int32
-			for _, s := range tc.check {
-				looked = append(looked, int32(holders[s]))
+			var looked []int
+			for _, s := range strings.Fields(checked) {
+				looked = append(looked, holders[s[0]-'0'])
+			}
+			var servers []int
+			for _, c := range x.Calls {
+				servers = append(servers, int(c.Server))
 			}
 			slices.Sort(looked)
-			var servers []int32
-			for _, c := range x.Calls {
-				servers = append(servers, c.Server)
-			}
 			assert.Equal(t, looked, servers)
 		})
 	}
