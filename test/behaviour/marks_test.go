@@ -1,8 +1,13 @@
 package behaviour_test
 
 import (
+	"encoding/base64"
 	"fmt"
+	"log/slog"
+	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/link"
+	"mcmw/internal/marker"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
@@ -199,4 +206,153 @@ func TestAMiddlewareThatReachesOnlyAMinorityOfTheServersNeitherReadsNorAcknowled
 			neverOld(t, fleet, keys, "last")
 		})
 	}
+}
+
+var (
+	dumpedItem = regexp.MustCompile(`key=(\S+) .*cas=(\d+)`)
+	longNumber = regexp.MustCompile(`\d{9,}`)
+)
+
+// Middlewares communicate only through the servers. They store no times of their clocks there, so clocks may differ by
+// hours.
+func TestMiddlewaresStoreNoTimesOfTheirClocks(t *testing.T) {
+	t.Parallel()
+	require.True(t, isTimeOfDay(strconv.FormatInt(time.Now().UnixMilli(), 10)))
+	servers := mctest.StartNewMemcacheds(t, 3)
+	o := liveOptions()
+	o.SweepEvery, o.Timeout = 100*time.Millisecond, 500*time.Millisecond
+	fleet, proxies := behindProxies(t, 2, o, servers)
+	keys := numbered(10)
+	insist(t, fleet[0].Addr(), keys, "1")
+	awaitSweeps(t, fleet...)
+	proxies[0][1].Inject(unreachable)
+	insist(t, fleet[0].Addr(), keys, "2") // now there are marks
+	seen := map[string]bool{}
+	for _, s := range servers {
+		for key, text := range dumped(t, s) {
+			seen[key] = true
+			for _, number := range longNumber.FindAllString(text, -1) {
+				require.False(t, isTimeOfDay(number), "%q holds %q, in which %s is a time", key, text, number)
+			}
+		}
+	}
+	for _, key := range append(keys, marker.RecordKey, marker.MarksKey, marker.RunningKey) {
+		require.True(t, seen[key], "%q was not seen", key)
+	}
+}
+
+// dumped returns the value and the cas of each item on s by key, except for the server's own time that a sweep notes,
+// and the start time of a middleware, which is for people.
+func dumped(t *testing.T, s *mctest.Server) map[string]string {
+	t.Helper()
+	c := mctest.MustDial(t, s.Addr())
+	defer c.Close()
+	list := func() { require.NoError(t, c.Send([]byte("lru_crawler metadump all\r\n"))) }
+	list()
+	items := map[string]string{}
+	for {
+		line, err := c.Line()
+		require.NoError(t, err)
+		if strings.HasPrefix(line, "END") {
+			break
+		}
+		if strings.HasPrefix(line, "BUSY") { // a sweep is listing the items
+			list()
+			continue
+		}
+		parts := dumpedItem.FindStringSubmatch(line)
+		require.NotNil(t, parts, "%q", line)
+		key, err := url.QueryUnescape(parts[1])
+		require.NoError(t, err)
+		items[key] = "cas " + parts[2]
+	}
+	for key := range items {
+		if strings.HasPrefix(key, marker.Prefix) && key != marker.SweptKey && key != marker.RunningKey {
+			items[key] += ", " + c.MustDo(t, "mg "+base64.StdEncoding.EncodeToString([]byte(key))+" b v\r\n")
+		}
+	}
+	return items
+}
+
+// isTimeOfDay reports whether number is a time near today, in any unit from seconds to nanoseconds since 1970.
+func isTimeOfDay(number string) bool {
+	n, err := strconv.ParseFloat(number, 64)
+	now := float64(time.Now().Unix())
+	for _, unit := range []float64{1, 1e3, 1e6, 1e9} {
+		if days := (n/unit - now) / (24 * 3600); err == nil && -2 < days && days < 2 {
+			return true
+		}
+	}
+	return false
+}
+
+// A flush_all removes the marks of all servers. A delayed one takes effect at one of the servers' seconds, and what
+// they store in that second is lost.
+func TestAFlushLeavesAFleetReadable(t *testing.T) {
+	delayed := "flush_all 2\r\n" // the servers need it before a tick, and the second after that tick is whole
+	for name, flush := range map[string]func(t *testing.T, servers []*mctest.Server, m *mwtest.MW){
+		"delayed, through a middleware": func(t *testing.T, _ []*mctest.Server, m *mwtest.MW) {
+			require.Equal(t, "OK\r\n", m.Dial(t).MustDo(t, delayed))
+		},
+		"delayed, on the servers themselves": func(t *testing.T, servers []*mctest.Server, _ *mwtest.MW) {
+			flushEach(t, servers, delayed)
+		},
+		"immediate, on the servers themselves": func(t *testing.T, servers []*mctest.Server, _ *mwtest.MW) {
+			flushEach(t, servers, "flush_all\r\n")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			servers := mctest.StartNewMemcacheds(t, 3)
+			var log mctest.Output
+			o := liveOptions()
+			o.Log = slog.New(slog.NewTextHandler(&log, nil))
+			fleet := fleetOf(t, 2, o, false, servers)
+			const lapsed = "no server is read"
+			// On a busy machine a middleware may be too late to look at the marks, and reads nothing for a moment.
+			// Without that the flush does not show.
+			for try := 1; ; try++ {
+				insist(t, fleet[0].Addr(), []string{"old"}, "old")
+				before := strings.Count(log.String(), lapsed)
+				flush(t, servers, fleet[1])
+				for _, s := range servers {
+					require.Eventually(t, func() bool { _, has := s.Get("old"); return !has }, mctest.Patience,
+						mctest.Tick)
+				}
+				for _, s := range servers {
+					require.Eventually(t, func() bool { return holdsMarks(t, s) }, mctest.Patience, mctest.Tick)
+				}
+				insist(t, fleet[0].Addr(), []string{"new"}, "new")
+				if strings.Count(log.String(), lapsed) == before {
+					break
+				}
+				require.Less(t, try, 5, log.String())
+				for _, m := range fleet {
+					for n := range servers {
+						awaitState(t, m.Dial(t), fmt.Sprintf("server-%d", n+1), "up")
+					}
+				}
+			}
+			for _, m := range fleet {
+				require.Equal(t, "VALUE new 0 3\r\nnew\r\nEND\r\n", m.Dial(t).MustDo(t, "get new\r\n"))
+			}
+		})
+	}
+}
+
+// flushEach sends flush, a flush_all, to each of servers.
+func flushEach(t *testing.T, servers []*mctest.Server, flush string) {
+	t.Helper()
+	for _, s := range servers {
+		c := mctest.MustDial(t, s.Addr())
+		require.Equal(t, "OK\r\n", c.MustDo(t, flush))
+		c.Close()
+	}
+}
+
+// holdsMarks reports whether s holds marks, and keeps what it is told to store.
+func holdsMarks(t *testing.T, s *mctest.Server) bool {
+	t.Helper()
+	c := mctest.MustDial(t, s.Addr())
+	defer c.Close()
+	return c.MustDo(t, fmt.Sprintf("mg %s b\r\n", link.Key(marker.MarksKey).Text)) == "HD\r\n"
 }
