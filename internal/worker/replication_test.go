@@ -16,7 +16,6 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
-	"mcmw/internal/replica"
 	"mcmw/internal/route"
 	"mcmw/internal/worker"
 )
@@ -78,37 +77,6 @@ func get(t testing.TB, s *mctest.Server, key string) string {
 	}
 	value := c.ask("", 2)
 	return strings.TrimSuffix(value, "\r\nEND\r\n")
-}
-
-// The reply to incr names no key, so a wrong count cannot be recognized. The other replicas' answers decide.
-func TestAWrongCountOfOneServerIsOutvotedByAQuorum(t *testing.T) {
-	for ack, want := range map[replica.Ack]string{
-		replica.AckAll: "NOT_FOUND\r\n", replica.AckQuorum: "NOT_FOUND\r\n",
-		replica.AckAny: "5\r\n",
-	} {
-		for liar := range 3 {
-			t.Run(fmt.Sprintf("ack %v, server %d", ack, liar), func(t *testing.T) {
-				script := mctest.StartScript(t, func(p *mctest.Peer) {
-					p.Answer(func(line string) string {
-						if line == "incr missing 1" {
-							return "5\r\n"
-						}
-						return "NOT_FOUND\r\n"
-					})
-				})
-				addrs := []string{
-					mctest.StartMemcached(t).Addr(), mctest.StartMemcached(t).Addr(),
-					mctest.StartMemcached(t).Addr(),
-				}
-				addrs[liar] = script.Addr()
-				m := mwtest.Start(t, middleware.Options{
-					Servers:        mwtest.Named(addrs...),
-					RequestOptions: worker.RequestOptions{Ack: ack},
-				})
-				assert.Equal(t, want, dial(t, m.Addr()).ask("incr missing 1\r\n", 1))
-			})
-		}
-	}
 }
 
 // pools runs a test with each way to assign workers to servers.

@@ -20,7 +20,6 @@ import (
 	"mcmw/internal/middleware"
 	"mcmw/internal/route"
 	"mcmw/internal/secret"
-	"mcmw/internal/worker"
 )
 
 func passwordFile(t *testing.T, text string) (path string) {
@@ -30,34 +29,29 @@ func passwordFile(t *testing.T, text string) (path string) {
 	return path
 }
 
-// secured starts a middleware with TLS and passwords on both sides, and returns it with its servers and an
-// authenticated client.
-func secured(t *testing.T, n int, o middleware.Options) (*mwtest.MW, []*mctest.Server, *mctest.Client) {
+// secured starts a middleware in front of one server, with TLS and passwords on both sides, and returns an authenticated
+// client.
+func secured(t *testing.T) *mctest.Client {
 	t.Helper()
 	ca := mctest.NewCA(t)
-	servers := make([]*mctest.Server, n)
 	file := passwordFile(t, "mcmw:secret\n")
-	for i := range servers {
-		servers[i] = mctest.StartMemcachedTLS(t, ca, "-Y", file, "-o", "ssl_ca_cert="+ca.File, "-o",
-			"ssl_verify_mode=2")
-	}
-	o.Servers = mwtest.Servers(servers...)
+	server := mctest.StartMemcachedTLS(t, ca, "-Y", file, "-o", "ssl_ca_cert="+ca.File, "-o", "ssl_verify_mode=2")
 	cert, key := ca.Issue()
-	o.Security = middleware.Security{
+	o := middleware.Options{Servers: mwtest.Servers(server), Security: middleware.Security{
 		TLS:       secret.ServerFiles{Cert: cert, Key: key, ClientCA: ca.File},
 		AuthFile:  passwordFile(t, "app:password\n"),
 		ServerTLS: true, ServerFiles: secret.ClientFiles{CA: ca.File, Cert: cert, Key: key, Name: "localhost"},
 		ServerAuthFile: file,
-	}
-	m := mwtest.Start(t, o)
-	c := mctest.MustDialTLS(t, m.Addr(), ca.Client(ca.Issue("app")))
+	}}
+	o.Timeout = 2 * mctest.Patience
+	c := mctest.MustDialTLS(t, mwtest.Start(t, o).Addr(), ca.Client(ca.Issue("app")))
 	require.NoError(t, c.Authenticate("app", "password"))
-	return m, servers, c
+	return c
 }
 
 // memcached before 1.6.39 does not notice requests that share a TLS record with the end of a longer one.
 func TestPipelinedRequestsOfAnySizeAreAnsweredOverTLS(t *testing.T) {
-	_, _, c := secured(t, 1, middleware.Options{RequestOptions: worker.RequestOptions{Timeout: 2 * mctest.Patience}})
+	c := secured(t)
 	for _, size := range []int{10, 3_000, 9_000, 16_300, 20_000, 70_000} {
 		value := strings.Repeat("v", size)
 		var requests, want strings.Builder
@@ -87,7 +81,7 @@ func TestPipelinedRequestsOfAnySizeAreAnsweredOverTLS(t *testing.T) {
 }
 
 func TestAMultiGetLongerThanATLSRecordIsAnswered(t *testing.T) {
-	_, _, c := secured(t, 1, middleware.Options{RequestOptions: worker.RequestOptions{Timeout: 2 * mctest.Patience}})
+	c := secured(t)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\nv\r\n"))
 	for _, keys := range []int{300, 500, 1000, 5000} {
 		line := "get " + strings.Repeat(strings.Repeat("x", 60)+" ", keys) + "k\r\n"
@@ -97,22 +91,6 @@ func TestAMultiGetLongerThanATLSRecordIsAnswered(t *testing.T) {
 			require.Equal(t, "VALUE k 0 1\r\nv\r\nEND\r\n", c.MustReply(t))
 		}
 	}
-}
-
-func TestAServerWithTLSAndAPasswordIsUsedAgainAfterARestart(t *testing.T) {
-	m, servers, c := secured(t, 2, middleware.Options{ServerOptions: backend.ServerOptions{FailureLimit: 1}})
-	servers[0].Stop()
-	require.Eventually(t, func() bool {
-		_, err := c.Do("set k 0 0 1\r\nv\r\n")
-		return err == nil && m.Stats().Snapshot().Servers[0].Health.State == backend.Down.String()
-	}, mctest.Patience, pollPause)
-	servers[0].Start()
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[0].Health.State == backend.Up.String() },
-		mctest.Patience, pollPause)
-	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\nw\r\n"))
-	value, ok := servers[0].Get("k")
-	require.True(t, ok)
-	assert.Equal(t, "w", value)
 }
 
 func TestOneOfTwoPoolsHasTLSToItsServers(t *testing.T) {

@@ -33,58 +33,6 @@ func awaitReady(t *testing.T, m *mwtest.MW) {
 	}
 }
 
-// awaitUp waits until every server of m is up.
-func awaitUp(t *testing.T, m *mwtest.MW) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		for _, s := range m.Stats().Snapshot().Servers {
-			if s.Health.State != "up" {
-				return false
-			}
-		}
-		return true
-	}, mctest.Patience, 5*time.Millisecond, "a server is still down")
-}
-
-func TestAStartWithAServerDownServesEveryKeyWithAReachableHolder(t *testing.T) {
-	for _, away := range []struct {
-		name        string
-		leave, back func(s *mctest.Server)
-	}{
-		{"stopped", (*mctest.Server).Stop, (*mctest.Server).Start},
-		{"frozen", (*mctest.Server).Freeze, (*mctest.Server).Thaw},
-	} {
-		for _, ack := range []replica.Ack{replica.AckAll, replica.AckQuorum, replica.AckAny} {
-			t.Run(away.name+", ack "+ack.String(), func(t *testing.T) {
-				t.Parallel()
-				servers := mctest.StartMemcacheds(t, 3)
-				away.leave(servers[1])
-				m := mwtest.Start(t, middleware.Options{
-					Servers:        mwtest.Servers(servers...),
-					RequestOptions: worker.RequestOptions{Ack: ack},
-					ServerOptions:  backend.ServerOptions{ConnectTimeout: 500 * time.Millisecond},
-				})
-				c := m.Dial(t)
-				reply := c.MustDo(t, "set k 0 0 1\r\nv\r\n")
-				if ack == replica.AckAll {
-					require.Regexp(t, namesTheServer, reply)
-				} else {
-					require.Equal(t, "STORED\r\n", reply)
-				}
-				for range 6 {
-					require.Equal(t, "VALUE k 0 1\r\nv\r\nEND\r\n", c.MustDo(t, "get k\r\n"))
-				}
-				away.back(servers[1])
-				awaitUp(t, m)
-				require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\nw\r\n"))
-				for range 6 {
-					require.Equal(t, "VALUE k 0 1\r\nw\r\nEND\r\n", c.MustDo(t, "get k\r\n"))
-				}
-			})
-		}
-	}
-}
-
 func TestReadinessWaitsForTheServersOfItsPolicy(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -146,21 +94,6 @@ func TestReadinessWaitsForTheServersOfItsPolicy(t *testing.T) {
 			}
 			awaitReady(t, m)
 			require.True(t, m.IsReady())
-		})
-	}
-}
-
-func TestAServerThatRefusesToServeIsNotReached(t *testing.T) {
-	ca := mctest.NewCA(t)
-	for name, server := range map[string]string{
-		"it speaks TLS and the middleware does not": mctest.StartMemcachedTLS(t, ca).Addr(),
-		"it wants a password and is given none": mctest.StartMemcached(t, "-Y",
-			passwordFile(t, "mcmw:secret\n")).Addr(),
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := mwtest.Begin(t, middleware.Options{Servers: mwtest.Named(server)})
-			require.True(t, strings.HasPrefix(m.Dial(t).MustDo(t, "get k\r\n"), "SERVER_ERROR server-1: "))
-			require.False(t, m.IsReady())
 		})
 	}
 }
