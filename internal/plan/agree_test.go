@@ -268,8 +268,7 @@ const (
 )
 
 func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	var runs []agreementWorld
 	appends := agreedCommands[5]
 	set, remove, incr, get := agreedCommands[0], agreedCommands[1], agreedCommands[4], "get k\r\n"
@@ -319,7 +318,7 @@ func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 			agreementWorld{servers: 2, stored: "7", clients: [][]string{{set}, {incr, incr}}},
 			agreementWorld{servers: 2, stored: "7", clients: [][]string{{incr, get}, {second(set), get}}})
 	}
-	var states, ends, cut int
+	sum := newTally(t)
 	for i, a := range runs {
 		limit := mostStates
 		if i < whole {
@@ -337,23 +336,16 @@ func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 				return errors.Join(alike(w), linear(w, a.first()))
 			},
 		})
-		require.Nil(t, failure, "%d servers that hold %q, %+v, %q: %v", a.servers, a.stored, a.faults, a.clients,
-			failure)
-		t.Logf("%d servers that hold %q, %+v, %q: %+v", a.servers, a.stored, a.faults, a.clients, result)
-		states, ends = states+result.States, ends+result.Ends
+		sum.holds(result, failure, "%d servers that hold %q, %+v, %q", a.servers, a.stored, a.faults, a.clients)
 		if result.Cut {
-			cut++
 			require.GreaterOrEqual(t, i, whole, "%q: more than %d states", a.clients, limit)
 		}
 	}
-	t.Logf("%d histories, %d of them cut off at %d states, %d states, %d ends", len(runs), cut, mostStates,
-		states, ends)
 }
 
 func TestNoCheckDeletesWhatAnotherWorkerOfItsMiddlewareIsStoring(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
-	set, incr, appends := agreedCommands[0], agreedCommands[4], agreedCommands[5]
+	computes(t)
+	set, incr, appends, sum := agreedCommands[0], agreedCommands[4], agreedCommands[5], newTally(t)
 	for _, commands := range [][2]string{{set, set}, {set, incr}, {set, appends}, {incr, set}, {incr, appends}} {
 		for servers := 2; servers == 2 || servers == 3 && mctest.Long(); servers++ {
 			a := agreementWorld{
@@ -368,16 +360,14 @@ func TestNoCheckDeletesWhatAnotherWorkerOfItsMiddlewareIsStoring(t *testing.T) {
 				}
 				return errors.Join(alike(w), linear(w, a.first()))
 			}})
-			require.Nil(t, failure, "%d servers, %q: %v", servers, a.clients, failure)
+			sum.holds(result, failure, "%d servers, %q", servers, a.clients)
 			require.False(t, result.Cut, "%d servers, %q: %+v", servers, a.clients, result)
-			t.Logf("%d servers, %q: %+v", servers, a.clients, result)
 		}
 	}
 }
 
 func TestEveryFaultInjectedIntoTheProtocolIsFound(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	set, remove, incr := agreedCommands[0], agreedCommands[1], agreedCommands[4]
 	for _, tc := range []agreementWorld{
 		{mutant: noCheck, clients: [][]string{{set}, {second(set)}}},

@@ -177,8 +177,8 @@ var contests = []struct{ stored, command string }{
 }
 
 func TestNoTwoCommandsWinOneItemWhileItsFirstServerFailsAndReturns(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
+	sum := newTally(t)
 	for _, c := range contests {
 		for _, half := range halves {
 			m := decidersWorld{servers: 2, stored: c.stored, begins: half[0], ends: half[1]}
@@ -189,9 +189,8 @@ func TestNoTwoCommandsWinOneItemWhileItsFirstServerFailsAndReturns(t *testing.T)
 					continue // the server comes back without what it has missed
 				}
 				r, failure := m.explore(t, wholeStates)
-				require.Nil(t, failure, "%q, cut off %t: %v", m.clients, m.cut, failure)
+				sum.holds(r, failure, "%q, cut off %t", m.clients, m.cut)
 				require.False(t, r.Cut)
-				t.Logf("%q, cut off %t: %+v", m.clients, m.cut, r)
 			}
 
 			m.cut, m.mutant, m.check = false, "", alikeAfterReturn
@@ -200,8 +199,7 @@ func TestNoTwoCommandsWinOneItemWhileItsFirstServerFailsAndReturns(t *testing.T)
 				limit = 10 * mostStates
 			}
 			r, failure := m.explore(t, limit)
-			require.Nil(t, failure, "%q: %v", m.clients, failure)
-			t.Logf("with checks, %q: %+v", m.clients, r)
+			sum.holds(r, failure, "with checks, %q", m.clients)
 		}
 	}
 }
@@ -228,8 +226,7 @@ func alikeAfterReturn(w *explore.World) error {
 }
 
 func TestEveryFaultInjectedIntoTheElectionOfADeciderIsFound(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	for name, m := range map[string]decidersWorld{
 		"the next server decides at once":            {atOnce: true, mutant: noCheck, check: oneWinner},
 		"a server that has returned decides at once": {returned: true, mutant: noCheck, check: oneWinner},

@@ -40,6 +40,52 @@ var stored = func() (s model.Server) {
 	return s
 }()
 
+// computes is called by tests that compute for long.
+func computes(t *testing.T) {
+	t.Helper()
+	mctest.RaceSkips(t, mctest.Computes)
+	t.Parallel()
+}
+
+// tally is what the explorations of a test have seen.
+type tally struct {
+	t           *testing.T
+	states, cut int
+}
+
+// newTally returns a tally that is logged at the end of the test.
+func newTally(t *testing.T) *tally {
+	c := &tally{t: t}
+	t.Cleanup(func() { t.Logf("%d states, %d histories cut off", c.states, c.cut) })
+	return c
+}
+
+// holds adds an exploration that must not have failed. what describes it.
+func (c *tally) holds(r explore.Result, failure *explore.Failure, what string, args ...any) {
+	c.t.Helper()
+	what = fmt.Sprintf(what, args...)
+	require.Nil(c.t, failure, "%s: %v", what, failure)
+	c.t.Logf("%s: %+v", what, r)
+	c.states += r.States
+	if r.Cut {
+		c.cut++
+	}
+}
+
+// finds requires that each world, by the name of the fault that was put into it, breaks its checks.
+func finds[World any](t *testing.T, worlds map[string]World,
+	explores func(t *testing.T, name string, w World) (explore.Result, *explore.Failure),
+) {
+	t.Helper()
+	for name, w := range worlds {
+		t.Run(name, func(t *testing.T) {
+			r, failure := explores(t, name, w)
+			require.NotNil(t, failure, "%d states", r.States)
+			t.Log(failure)
+		})
+	}
+}
+
 // planned returns a world in which a worker of its own serves each command. middlewares are the workers' middlewares.
 func planned(t *testing.T, servers int, ack replica.Ack, faults explore.Faults, middlewares []int,
 	commands ...string,
@@ -79,15 +125,14 @@ func alike(w *explore.World) error {
 }
 
 func TestReplicasBehindOneMiddlewareAreAlikeInEveryOrderOfMessages(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	kinds := []explore.Faults{{}, {Evictions: 1, Key: "k"}}
 	acks := []replica.Ack{replica.AckAll}
 	if mctest.Long() {
 		kinds = append(kinds, explore.Faults{Breaks: 1}, explore.Faults{Breaks: 1, Evictions: 1, Key: "k"})
 		acks = append(acks, replica.AckQuorum, replica.AckAny)
 	}
-	var states, pairs int
+	sum := newTally(t)
 	for _, ack := range acks {
 		for _, faults := range kinds {
 			for i, a := range exploredCommands {
@@ -99,14 +144,11 @@ func TestReplicasBehindOneMiddlewareAreAlikeInEveryOrderOfMessages(t *testing.T)
 							}
 							return errors.Join(alike(w), linear(w, &stored))
 						}})
-					require.Nil(t, failure, "%q and %q, ack %s, %+v: %v", a, b, ack, faults, failure)
-					states += r.States
-					pairs++
+					sum.holds(r, failure, "%q and %q, ack %s, %+v", a, b, ack, faults)
 				}
 			}
 		}
 	}
-	t.Logf("%d pairs of commands, %d states", pairs, states)
 }
 
 // linear returns an error if the answers are not those of one memcached that serves the commands one after the other,

@@ -190,33 +190,28 @@ func (m *gutterWorld) explore(t *testing.T, limit int) (explore.Result, *explore
 }
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterStandsIn(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	clients, cuts, limit := clientsInChange[:2], [][2]bool{{true, false}}, mostStates/2
 	if mctest.Long() {
 		limit, clients, cuts = mostStates, clientsInChange,
 			[][2]bool{{false, false}, {true, false}, {false, true}, {true, true}}
 	}
-	var states int
+	sum := newTally(t)
 	for _, cut := range cuts {
 		for _, c := range clients {
 			for _, reads := range []bool{false, true} {
 				m := gutterWorld{clients: c, cut: cut, reads: reads, check: noneReadOlder}
 				r, failure := m.explore(t, limit)
-				require.Nil(t, failure, "%q, cut off %v, reads %t: %v", c, cut, reads, failure)
-				t.Logf("%q, cut off %v, reads %t: %+v", c, cut, reads, r)
-				states += r.States
+				sum.holds(r, failure, "%q, cut off %v, reads %t", c, cut, reads)
 			}
 		}
 	}
-	t.Logf("%d states", states)
 }
 
 func TestEveryFaultInjectedIntoTheUseOfAGutterIsFound(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	set, other, get := "set k 0 0 2\r\n10\r\n", "set k 0 0 2\r\n20\r\n", "get k\r\n"
-	for name, m := range map[string]gutterWorld{
+	finds(t, map[string]gutterWorld{
 		"away before all know": {
 			hasty: true, cut: [2]bool{true, false},
 			clients: [2][]string{{set}, {get}},
@@ -230,21 +225,16 @@ func TestEveryFaultInjectedIntoTheUseOfAGutterIsFound(t *testing.T) {
 		},
 		"writes that the gutter never had": {secret: true, clients: [2][]string{{set}, {other, get}}},
 		string(onlyInTheGutter):            {mutant: onlyInTheGutter, clients: [2][]string{{set}, {get}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m.check = noneReadOlder
-			r, failure := m.explore(t, 1_000_000)
-			require.NotNil(t, failure, "%d states", r.States)
-			t.Log(failure)
-		})
-	}
+	}, func(t *testing.T, _ string, m gutterWorld) (explore.Result, *explore.Failure) {
+		m.check = noneReadOlder
+		return m.explore(t, 1_000_000)
+	})
 }
 
 // The server and its gutter count their items alike, so a cas of one may be that of another item in the other.
 func TestATokenFromOneSideOfAGutterWinsOverNothingOnTheOther(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
-	set, incr := "set k 0 0 2\r\n10\r\n", "incr k 1\r\n"
+	computes(t)
+	set, incr, sum := "set k 0 0 2\r\n10\r\n", "incr k 1\r\n", newTally(t)
 	for _, m := range []gutterWorld{
 		{clients: [2][]string{{gets, cas}, {set}}},
 		{clients: [2][]string{{gets, cas}, {set}}, bare: true},
@@ -260,8 +250,7 @@ func TestATokenFromOneSideOfAGutterWinsOverNothingOnTheOther(t *testing.T) {
 		for _, m.cut = range cuts {
 			m.check = tokensHold
 			r, failure := m.explore(t, limit)
-			require.Nil(t, failure, "%q, bare %t: %v", m.clients, m.bare, failure)
-			t.Logf("%q, bare %t: %+v", m.clients, m.bare, r)
+			sum.holds(r, failure, "%q, bare %t", m.clients, m.bare)
 		}
 	}
 }

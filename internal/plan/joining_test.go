@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/explore"
 	"mcmw/internal/plan"
@@ -285,42 +283,30 @@ var clientsOfJoining = append([][2][]string{
 }, clientsInChange...)
 
 func TestAMiddlewareThatJoinsAChangeReadsNothingOldAndLosesNothing(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
-	placements, clients, limit := placementsInChange[:2], clientsOfJoining[:3], mostStates
-	if mctest.Long() {
-		placements, clients, limit = placementsInChange, clientsOfJoining, 10*mostStates
-	}
-	for _, p := range placements {
-		for _, p.clients = range clients {
-			r, failure := (&joining{placementChange: p}).explore(t, limit)
-			require.Nil(t, failure, "%s, %q: %v", p.name, p.clients, failure)
-			t.Logf("%s, %q: %+v", p.name, p.clients, r)
-		}
-	}
-}
-
-func TestAMiddlewareThatJoinsAChangeInWhichValuesAreCopiedReadsNothingOldAndLosesNothing(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
-	placements, clients, limit := placementsInChange[:2], clientsOfJoining[1:2], mostStates/4
-	if mctest.Long() {
-		placements, clients, limit = placementsInChange, clientsOfJoining, 10*mostStates
-	}
-	for _, p := range placements {
-		p.copies = true
-		for _, p.clients = range clients {
-			r, failure := (&joining{placementChange: p}).explore(t, limit)
-			require.Nil(t, failure, "%s, %q: %v", p.name, p.clients, failure)
-			t.Logf("%s, %q: %+v", p.name, p.clients, r)
-		}
+	for name, copies := range map[string]bool{"values are copied": true, "values are not copied": false} {
+		t.Run(name, func(t *testing.T) {
+			computes(t)
+			placements, clients, limit, sum := placementsInChange[:2], clientsOfJoining[:3], mostStates, newTally(t)
+			if copies {
+				clients, limit = clientsOfJoining[1:2], mostStates/4
+			}
+			if mctest.Long() {
+				placements, clients, limit = placementsInChange, clientsOfJoining, 10*mostStates
+			}
+			for _, p := range placements {
+				p.copies = copies
+				for _, p.clients = range clients {
+					r, failure := (&joining{placementChange: p}).explore(t, limit)
+					sum.holds(r, failure, "%s, %q", p.name, p.clients)
+				}
+			}
+		})
 	}
 }
 
 func TestAMiddlewareThatJoinsAChangeOfRoutesReadsNothingOldAndLosesNothing(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
-	pools, clients, limit := poolsInChange[:2], clientsOfJoining[:3], mostStates/5
+	computes(t)
+	pools, clients, limit, sum := poolsInChange[:2], clientsOfJoining[:3], mostStates/5, newTally(t)
 	if mctest.Long() {
 		pools, clients, limit = poolsInChange, clientsOfJoining, 10*mostStates
 	}
@@ -329,28 +315,22 @@ func TestAMiddlewareThatJoinsAChangeOfRoutesReadsNothingOldAndLosesNothing(t *te
 			m := &joining{placementChange: placementChange{name: p.name, clients: commands}}
 			m.rerouted(t, p.replicas, p.copies)
 			r, failure := m.explore(t, limit)
-			require.Nil(t, failure, "%s, %q: %v", m.name, m.clients, failure)
-			t.Logf("%s, %q: %+v", m.name, m.clients, r)
+			sum.holds(r, failure, "%s, %q", m.name, m.clients)
 		}
 	}
 }
 
 func TestEveryFaultInjectedIntoJoiningAChangeIsFound(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
-	for name, m := range map[string]joining{
+	computes(t)
+	finds(t, map[string]joining{
 		"it does not announce where it joins":         {silent: true},
 		"it ignores that others read by the new list": {deaf: true},
 		"read-new ends although it is in delete-new":  {hasty: true},
 		"read-new ends although it is in hand-over":   {hasty: true, stage: handsOver},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m.placementChange = placementsInChange[0]
-			m.clients = [2][]string{{setTen}, {getKey}}
-			m.copies, m.first = m.stage > 0, m.stage
-			r, failure := m.explore(t, 1_000_000)
-			require.NotNil(t, failure, "%d states", r.States)
-			t.Log(failure)
-		})
-	}
+	}, func(t *testing.T, _ string, m joining) (explore.Result, *explore.Failure) {
+		m.placementChange = placementsInChange[0]
+		m.clients = [2][]string{{setTen}, {getKey}}
+		m.copies, m.first = m.stage > 0, m.stage
+		return m.explore(t, 1_000_000)
+	})
 }

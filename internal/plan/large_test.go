@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/large"
 	"mcmw/internal/mctest"
@@ -165,8 +164,7 @@ func firstChunk(k int) string {
 const splitStates = 250
 
 func TestValuesInChunksAreWholeOrMissesInEveryOrderOfMessages(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	limit := splitStates
 	if mctest.Long() {
 		limit = 20_000
@@ -179,7 +177,7 @@ func TestValuesInChunksAreWholeOrMissesInEveryOrderOfMessages(t *testing.T) {
 		{Breaks: 1},
 		{Deaths: 1},
 	}
-	states := 0
+	sum := newTally(t)
 	for name, clients := range map[string][][][]string{
 		"one mcmw": {{{setABC, getK}, {setDEF, getK}}}, "deletes": {{{setABC, deleteK}, {getK, getK}}},
 		"adds":   {{{setABC, addGHI}, {addGHI, gatK}}},
@@ -198,17 +196,14 @@ func TestValuesInChunksAreWholeOrMissesInEveryOrderOfMessages(t *testing.T) {
 				}
 				s := chunkWorld{servers: servers, clients: clients, faults: faults}
 				r, failure := s.explore(t, limit)
-				require.Nil(t, failure, "%s, %d servers, %+v: %v", name, servers, faults, failure)
-				states += r.States
+				sum.holds(r, failure, "%s, %d servers, %+v", name, servers, faults)
 			}
 		}
 	}
-	t.Logf("%d states", states)
 }
 
 func TestFaultsInjectedIntoValuesInChunksAreFound(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	for name, s := range map[string]chunkWorld{
 		"one version for all values": {
 			servers: 1, clients: [][][]string{{{setABC, getK}}, {{setDEF, getK}}},

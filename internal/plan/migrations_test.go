@@ -20,8 +20,7 @@ func migrationStates() int {
 }
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAPoolMigrates(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	clients := [][2][]string{
 		{{setTen}, {setTwenty, getKey}},
 		{{deleteKey}, {setTwenty, getKey}},
@@ -58,8 +57,7 @@ func warmUpClients() [][2][]string {
 }
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAPoolIsWarmedUp(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	var pairs []migrationWorld
 	for _, m := range warmUps {
 		m.missed = true
@@ -69,8 +67,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAPoolIsWarmedUp(t *testing.T) 
 }
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileServersOfAPoolAreFilled(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	var pairs []migrationWorld
 	for _, m := range fillings {
 		m.missed, m.cold = true, true
@@ -83,15 +80,10 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileServersOfAPoolAreFilled(t *tes
 
 // exploreMigrations explores histories of two clients behind middlewares in each pair of phases.
 func exploreMigrations(t *testing.T, pairs []migrationWorld, clients [][2][]string, limit int) {
-	var states, cut int
+	sum := newTally(t)
 	run := func(m migrationWorld, checks explore.Checks) {
 		r, failure := m.explore(t, limit, checks)
-		require.Nil(t, failure, "%v, %q: %v", m.phases, m.clients, failure)
-		t.Logf("%v, %d replicas, %q: %+v", m.phases, m.replicas, m.clients, r)
-		states += r.States
-		if r.Cut {
-			cut++
-		}
+		sum.holds(r, failure, "%v, %d replicas, %q", m.phases, m.replicas, m.clients)
 	}
 	always := func(w *explore.World) error { return errors.Join(noneReadOlder(w), decidedOnce(w)) }
 	for _, m := range pairs {
@@ -114,12 +106,10 @@ func exploreMigrations(t *testing.T, pairs []migrationWorld, clients [][2][]stri
 		m.old, m.new, m.clients = "", "", [2][]string{{"add k 0 0 2\r\n10\r\n"}, {"add k 0 0 2\r\n20\r\n"}}
 		run(m, checks)
 	}
-	t.Logf("%d states, %d histories cut off", states, cut)
 }
 
 func TestACopyMakesTheNewPoolHoldWhatTheOldOneHolds(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	for _, m := range []migrationWorld{{old: before}, {old: before, new: forgotten}, {old: before, new: before}, {}} {
 		m.phases, m.copies = []route.Phase{route.MigrationCopy}, true
 		r, failure := m.explore(t, mostStates, explore.Checks{AtEnd: m.copied})
@@ -138,8 +128,7 @@ func TestACopyMakesTheNewPoolHoldWhatTheOldOneHolds(t *testing.T) {
 
 // A deletion reaches the old servers one after the other. A copy from the last one must not bring the key back.
 func TestACopyFromAnyServerIsNoOlderThanADeletion(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	for source := range 2 {
 		m := migrationWorld{
 			phases: []route.Phase{route.MigrationCopy}, replicas: 2, old: before, copies: true, source: source,
@@ -152,8 +141,7 @@ func TestACopyFromAnyServerIsNoOlderThanADeletion(t *testing.T) {
 }
 
 func TestAChangeOfTheExpiryReachesWhatWasCopied(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	for _, command := range []string{"touch k 100\r\n", "gat 100 k\r\n", "mg k v T100\r\n"} {
 		for _, replicas := range []int{1, 2} {
 			m := migrationWorld{
@@ -167,12 +155,11 @@ func TestAChangeOfTheExpiryReachesWhatWasCopied(t *testing.T) {
 }
 
 func TestEveryFaultInjectedIntoAMigrationIsFound(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	const warmUp = route.MigrationWarmUp
 	const waiting, deleteNew, copies, both, done = route.MigrationWaiting, route.MigrationDeleteNew,
 		route.MigrationCopy, route.MigrationBoth, route.MigrationDone
-	for name, m := range map[string]migrationWorld{
+	finds(t, map[string]migrationWorld{
 		"without both": {
 			phases: []route.Phase{copies, done}, old: before, new: before,
 			clients: [2][]string{{incrKey}, {incrKey}},
@@ -263,19 +250,15 @@ func TestEveryFaultInjectedIntoAMigrationIsFound(t *testing.T) {
 			phases: []route.Phase{waiting, copies},
 			old:    before, new: before, clients: [2][]string{{setTen}, {}},
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r, failure := m.explore(t, 1_000_000, explore.Checks{
-				Always: func(w *explore.World) error {
-					if name == "without copy" || name == "not copied" || name == "two phases apart" {
-						return neverMissed(w)
-					}
-					return errors.Join(noneReadOlder(w), decidedOnce(w))
-				},
-				AtEnd: m.sameInBoth,
-			})
-			require.NotNil(t, failure, "%d states", r.States)
-			t.Log(failure)
+	}, func(t *testing.T, name string, m migrationWorld) (explore.Result, *explore.Failure) {
+		return m.explore(t, 1_000_000, explore.Checks{
+			Always: func(w *explore.World) error {
+				if name == "without copy" || name == "not copied" || name == "two phases apart" {
+					return neverMissed(w)
+				}
+				return errors.Join(noneReadOlder(w), decidedOnce(w))
+			},
+			AtEnd: m.sameInBoth,
 		})
-	}
+	})
 }

@@ -371,27 +371,20 @@ var clientsInChange = [][2][]string{
 }
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileThePlacementChanges(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	placements, clients, single := placementsInChange[:1], clientsInChange[:2], []bool{false}
 	if mctest.Long() {
 		placements, clients, single = placementsInChange, clientsInChange, []bool{false, true}
 	}
-	var states, cut int
+	sum := newTally(t)
 	for _, m := range placements {
 		for _, m.clients = range clients {
 			for _, m.single = range single {
 				r, failure := m.explore(t, mostStates)
-				require.Nil(t, failure, "%s, %q, single %t: %v", m.name, m.clients, m.single, failure)
-				t.Logf("%s, %q, single %t: %+v", m.name, m.clients, m.single, r)
-				states += r.States
-				if r.Cut {
-					cut++
-				}
+				sum.holds(r, failure, "%s, %q, single %t", m.name, m.clients, m.single)
 			}
 		}
 	}
-	t.Logf("%d states, %d histories cut off", states, cut)
 }
 
 // copyingChanges are the pairs of neighbouring phases in which two middlewares can be if keys are copied, with what the
@@ -420,8 +413,7 @@ func copyingChanges() (all []placementChange) {
 }
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileKeysThatMoveAreCopied(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	clients, limit := [][2][]string{
 		clientsInChange[0], clientsInChange[1],
 		{{"touch k 100\r\n"}, {deleteKey, getKey}},
@@ -430,19 +422,13 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileKeysThatMoveAreCopied(t *testi
 	if mctest.Long() {
 		clients = append(clients, clientsInChange[2:]...)
 	}
-	var states, cut int
+	sum := newTally(t)
 	for _, m := range copyingChanges() {
 		for _, m.clients = range clients {
 			r, failure := m.explore(t, limit)
-			require.Nil(t, failure, "%s, stages %d to %d, %q, %q: %v", m.name, m.first, m.last, m.copied, m.clients,
-				failure)
-			states += r.States
-			if r.Cut {
-				cut++
-			}
+			sum.holds(r, failure, "%s, stages %d to %d, %q, %q", m.name, m.first, m.last, m.copied, m.clients)
 		}
 	}
-	t.Logf("%d states, %d histories cut off", states, cut)
 }
 
 // dependingClients are clients of whose commands only one may succeed with the same answer.
@@ -456,13 +442,12 @@ var dependingClients = [][2][]string{
 var addKey = agreedCommands[2]
 
 func TestOnlyOneOfTwoDependentCommandsWinsWhileThePlacementChanges(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	clients, single, limit := dependingClients[:2], []bool{false}, mostStates/4
 	if mctest.Long() {
 		clients, single, limit = dependingClients, []bool{false, true}, 10*mostStates
 	}
-	states := 0
+	sum := newTally(t)
 	for _, m := range placementsInChange {
 		for _, m.clients = range clients {
 			for _, m.single = range single {
@@ -470,19 +455,16 @@ func TestOnlyOneOfTwoDependentCommandsWinsWhileThePlacementChanges(t *testing.T)
 					continue // replicas without versions do not agree when several instances write them
 				}
 				r, failure := m.explore(t, limit)
-				require.Nil(t, failure, "%s, %q, single %t: %v", m.name, m.clients, m.single, failure)
-				states += r.States
+				sum.holds(r, failure, "%s, %q, single %t", m.name, m.clients, m.single)
 			}
 		}
 	}
-	t.Logf("%d states", states)
 }
 
 // A key that moves is lost, so that an add of it succeeds again afterwards. But middlewares that are at most one phase
 // apart never both let one succeed.
 func TestOnlyOneOfTwoAddsWinsInNeighbouringPhases(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	for _, m := range placementsInChange {
 		m.empty, m.clients = true, [2][]string{{addKey, getKey}, {second(addKey), getKey}}
 		for m.first = range len(phasesInOrder) {
@@ -494,10 +476,9 @@ func TestOnlyOneOfTwoAddsWinsInNeighbouringPhases(t *testing.T) {
 }
 
 func TestEveryFaultInjectedIntoThePhasesIsFound(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	set, other, get := "set k 0 0 2\r\n10\r\n", "set k 0 0 2\r\n20\r\n", "get k\r\n"
-	for name, m := range map[string]placementChange{
+	finds(t, map[string]placementChange{
 		"all at once":        {phases: []route.Phase{route.Settled}},
 		"without delete-new": {phases: []route.Phase{route.Settled, route.ReadNew}},
 		"without read-new":   {phases: []route.Phase{route.Settled, route.DeleteNew}},
@@ -516,18 +497,14 @@ func TestEveryFaultInjectedIntoThePhasesIsFound(t *testing.T) {
 			phases: []route.Phase{route.Copy, route.ReadNew}, from: []int{0, 1},
 			to: []int{0}, clients: dependingClients[0],
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if m.from == nil {
-				m.from, m.to, m.replicas, m.single = []int{0}, []int{1}, 1, true
-				m.clients = [2][]string{{set}, {get}}
-			}
-			if name == "without delete-new" {
-				m.clients[1] = []string{other, get}
-			}
-			r, failure := m.explore(t, 1_000_000)
-			require.NotNil(t, failure, "%d states", r.States)
-			t.Log(failure)
-		})
-	}
+	}, func(t *testing.T, name string, m placementChange) (explore.Result, *explore.Failure) {
+		if m.from == nil {
+			m.from, m.to, m.replicas, m.single = []int{0}, []int{1}, 1, true
+			m.clients = [2][]string{{set}, {get}}
+		}
+		if name == "without delete-new" {
+			m.clients[1] = []string{other, get}
+		}
+		return m.explore(t, 1_000_000)
+	})
 }

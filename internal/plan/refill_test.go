@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/explore"
 	"mcmw/internal/mctest/model"
 	"mcmw/internal/plan"
@@ -212,8 +211,7 @@ func (m *refillWorld) explore(t *testing.T, limit int) (explore.Result, *explore
 }
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteAfterAServerWasRefilled(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	clients := [][2][]string{
 		{{deleteKey, getKey}, {getKey, getKey}},
 		{{setTen, deleteKey}, {getKey, getKey}},
@@ -222,31 +220,24 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteAfterAServerWasRefilled(t *testing.
 		{{"touch k -1\r\n"}, {deleteKey, getKey}},
 		{{"md k I\r\n"}, {setTen, getKey}},
 	}
-	limit := migrationStates()
-	states, cut := 0, 0
+	limit, sum := migrationStates(), newTally(t)
 	for _, m := range []refillWorld{
 		{}, {refillers: 2}, {faults: explore.Faults{Evictions: 1, Key: "k"}}, {faults: explore.Faults{Breaks: 1}},
 	} {
 		for m.target = range 2 {
 			for _, m.clients = range clients {
 				r, failure := m.explore(t, limit)
-				require.Nil(t, failure, "%+v: %v", m, failure)
+				sum.holds(r, failure, "%+v", m)
 				require.NotZero(t, r.Ends)
-				states += r.States
-				if r.Cut {
-					cut++
-				}
 			}
 		}
 	}
-	t.Logf("%d states, %d histories cut off", states, cut)
 }
 
 func TestEveryFaultInjectedIntoARefillIsFound(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	deletes := [2][]string{{deleteKey}, {getKey, getKey}}
-	for name, m := range map[string]refillWorld{
+	finds(t, map[string]refillWorld{
 		"a copy that is not checked":           {fault: sweep.Refill{Unchecked: true}, clients: deletes},
 		"a copy that is checked too early":     {early: true, clients: deletes},
 		"a copy that is read before the check": {seen: true, clients: deletes},
@@ -265,14 +256,10 @@ func TestEveryFaultInjectedIntoARefillIsFound(t *testing.T) {
 		"copies that stay though they could not be checked": {
 			kept: true, faults: explore.Faults{Breaks: 1}, clients: deletes,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var found *explore.Failure
-			for m.target = 0; found == nil && m.target < 2; m.target++ {
-				_, found = m.explore(t, 1_000_000)
-			}
-			require.NotNil(t, found)
-			t.Log(found)
-		})
-	}
+	}, func(t *testing.T, _ string, m refillWorld) (r explore.Result, found *explore.Failure) {
+		for m.target = 0; found == nil && m.target < 2; m.target++ {
+			r, found = m.explore(t, 1_000_000)
+		}
+		return r, found
+	})
 }

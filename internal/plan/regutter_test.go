@@ -431,13 +431,12 @@ var gutteredPaths = []struct {
 }
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAPoolWithAGutterMigrates(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	clients, limit := clientsInChange[:1], mostStates/100
 	if mctest.Long() {
 		clients, limit = clientsInChange, mostStates/20
 	}
-	var states int
+	sum := newTally(t)
 	for _, g := range gutteredMigrations {
 		g.migrates, g.once, g.after = true, true, g.before
 		for _, p := range gutteredPaths {
@@ -448,21 +447,18 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAPoolWithAGutterMigrates(t *te
 					for _, g.cut = range [][2]bool{{false, false}, {true, false}} {
 						for _, g.clients = range clients {
 							r, failure := g.explore(t, limit)
-							require.Nil(t, failure, "%s, %v, %q, live %t, from stage %d, cut off %v: %v", g.name,
-								g.phases, g.clients, g.live, g.began, g.cut, failure)
-							states += r.States
+							sum.holds(r, failure, "%s, %v, %q, live %t, from stage %d, cut off %v", g.name, g.phases,
+								g.clients, g.live, g.began, g.cut)
 						}
 					}
 				}
 			}
 		}
 	}
-	t.Logf("%d states", states)
 }
 
 func TestEveryFaultInjectedIntoAMigrationWithGuttersIsFound(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	both, done := route.MigrationBoth, route.MigrationDone
 	to := gutteredMigrations[1]
 	to.migrates, to.live, to.once, to.after, to.began = true, true, true, to.before, away
@@ -485,14 +481,13 @@ func TestEveryFaultInjectedIntoAMigrationWithGuttersIsFound(t *testing.T) {
 }
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterOrTheKeysOfOneChange(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	clients, cuts, stages, limit := clientsInChange[:1], [][2]bool{{true, false}}, []stage{away}, mostStates/100
 	if mctest.Long() {
 		limit, clients, cuts, stages = mostStates/4, clientsInChange, [][2]bool{{false, false}, {true, false}},
 			[]stage{shut, away}
 	}
-	var states int
+	sum := newTally(t)
 	for _, g := range gutterChanges {
 		for _, second := range []string{"runs", "starts late", "joins"} {
 			g.late, g.joins = second == "starts late", second == "joins"
@@ -500,20 +495,17 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterOrTheKeysOfOneChange(t 
 				for _, g.cut = range cuts {
 					for _, g.clients = range clients {
 						r, failure := g.explore(t, limit)
-						require.Nil(t, failure, "%s, %q, the second %s, from stage %d, cut off %v: %v", g.name,
-							g.clients, second, g.began, g.cut, failure)
-						states += r.States
+						sum.holds(r, failure, "%s, %q, the second %s, from stage %d, cut off %v", g.name, g.clients,
+							second, g.began, g.cut)
 					}
 				}
 			}
 		}
 	}
-	t.Logf("%d states", states)
 }
 
 func TestEveryFaultInjectedIntoAChangeOfGuttersIsFound(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	both, reads, set := [2][]string{{setTen}, {setTwenty, getKey}}, [2][]string{nil, {getKey}},
 		[2][]string{{getKey}, {setTwenty}}
 	swapped := [2][]string{both[1], both[0]}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/explore"
 	"mcmw/internal/route"
 )
 
@@ -59,10 +60,9 @@ var poolsInChange = []struct {
 }
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileARouteGivesTheKeyToAnotherPool(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	pools, clients := poolsInChange[:2], clientsInChange[:2]
-	limit := mostStates / 20
+	limit, sum := mostStates/20, newTally(t)
 	if mctest.Long() {
 		pools, clients, limit = poolsInChange, clientsInChange, mostStates
 	}
@@ -71,16 +71,14 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileARouteGivesTheKeyToAnotherPool
 			for _, late := range []bool{false, true} {
 				m := (&placementChange{name: p.name, clients: commands, late: late}).rerouted(t, p.replicas, p.copies)
 				r, failure := m.explore(t, limit)
-				require.Nil(t, failure, "%s, %q, late %t: %v", m.name, commands, late, failure)
-				t.Logf("%s, %q, late %t: %+v", m.name, commands, late, r)
+				sum.holds(r, failure, "%s, %q, late %t", m.name, commands, late)
 			}
 		}
 	}
 }
 
 func TestOnlyOneOfTwoAddsWinsInNeighbouringPhasesOfAChangeOfRoutes(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	for _, p := range poolsInChange {
 		for stage := range len(phasesInOrder) {
 			m := (&placementChange{
@@ -94,24 +92,19 @@ func TestOnlyOneOfTwoAddsWinsInNeighbouringPhasesOfAChangeOfRoutes(t *testing.T)
 }
 
 func TestEveryFaultInjectedIntoAChangeOfRoutesIsFound(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
-	for name, m := range map[string]*placementChange{
+	computes(t)
+	finds(t, map[string]*placementChange{
 		"all at once":                          {phases: []route.Phase{route.Settled}},
 		"without delete-new":                   {phases: []route.Phase{route.Settled, route.ReadNew}},
 		"without read-new":                     {phases: []route.Phase{route.Settled, route.DeleteNew}},
 		"two phases apart":                     {apart: 2},
 		"a pool that is not clean":             {unclean: true},
 		"a late instance with unclean servers": {unclean: true, late: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m.clients = [2][]string{{setTen}, {getKey}}
-			if name == "without delete-new" {
-				m.clients[1] = slices.Insert(m.clients[1], 0, setTwenty)
-			}
-			r, failure := m.rerouted(t, [2]int{1, 1}, [2]int{1, 1}).explore(t, 1_000_000)
-			require.NotNil(t, failure, "%d states", r.States)
-			t.Log(failure)
-		})
-	}
+	}, func(t *testing.T, name string, m *placementChange) (explore.Result, *explore.Failure) {
+		m.clients = [2][]string{{setTen}, {getKey}}
+		if name == "without delete-new" {
+			m.clients[1] = slices.Insert(m.clients[1], 0, setTwenty)
+		}
+		return m.rerouted(t, [2]int{1, 1}, [2]int{1, 1}).explore(t, 1_000_000)
+	})
 }

@@ -231,8 +231,7 @@ func current(w *explore.World) error {
 }
 
 func TestAnswersFromMemoryAreThoseOfOneMemcachedInEveryOrderOfMessages(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	set, second, incr, remove := exploredCommands[0], "set k 0 0 1\r\n5\r\n", "incr k 1\r\n", "delete k\r\n"
 	worlds, gets := map[int][][]string{1: {{set, remove}}, 2: {{set, incr}}}, 2
 	if mctest.Long() {

@@ -30,8 +30,9 @@ func v(text string) string {
 	return text
 }
 
-// A case is a command and its answer (-: none), the servers on which it is checked afterwards, and for each step what is
-// sent and answered: "server: line -> reply". Servers are numbered in the order of the key's servers, and ~ is a blank.
+// A case is a command and its answer (-: none), the servers on which it is checked afterwards, and for each step what
+// is sent and answered: "server: line -> reply". Servers are numbered in the order of the key's servers, and ~ is a
+// blank.
 func TestWithSeveralWritersEachCommandGoesItsWay(t *testing.T) {
 	for _, c := range mctest.Cases(t, "testdata/several.txt") {
 		line := strings.TrimSpace(c.Text)

@@ -148,8 +148,7 @@ func (a *tokenWorld) explore(t *testing.T, limit int) (explore.Result, *explore.
 }
 
 func TestATokenFromAnyServerWinsOnceAndOnlyOverItsItem(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	set, remove, incr := "set k 0 0 1\r\n7\r\n", "delete k\r\n", "incr k 1\r\n"
 	var worlds []tokenWorld
 	for _, rival := range [][]string{{gets, other}, {set}, {remove, set}, {incr}, {set, incr}} {
@@ -170,18 +169,17 @@ func TestATokenFromAnyServerWinsOnceAndOnlyOverItsItem(t *testing.T) {
 			worlds = append(worlds, a)
 		}
 	}
+	sum := newTally(t)
 	for _, a := range worlds {
 		r, failure := a.explore(t, mostStates)
-		require.Nil(t, failure, "%q, bare %t, %+v: %v", a.clients, a.bare, a.faults, failure)
-		t.Logf("%q, bare %t, %+v: %+v", a.clients, a.bare, a.faults, r)
+		sum.holds(r, failure, "%q, bare %t, %+v", a.clients, a.bare, a.faults)
 	}
 }
 
 func TestEveryFaultInjectedIntoTokensIsFound(t *testing.T) {
-	mctest.RaceSkips(t, mctest.Computes)
-	t.Parallel()
+	computes(t)
 	set := "set k 0 0 1\r\n7\r\n"
-	for name, a := range map[string]tokenWorld{
+	finds(t, map[string]tokenWorld{
 		"servers count": {
 			mutant: ownTokens, empty: true,
 			clients: [][]string{{"set k 0 0 1\r\n6\r\n", gets, cas}, {set}},
@@ -189,13 +187,9 @@ func TestEveryFaultInjectedIntoTokensIsFound(t *testing.T) {
 		"servers count, bare item":    {mutant: ownTokens, bare: true, clients: [][]string{{gets, cas}, {set}}},
 		"two cas":                     {mutant: readersDecide, clients: [][]string{{gets, cas}, {gets, other}}},
 		"a cas that compares nothing": {mutant: blindCas, clients: [][]string{{gets, cas}, {set}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r, failure := a.explore(t, 1_000_000)
-			require.NotNil(t, failure, "%d states", r.States)
-			t.Log(failure)
-		})
-	}
+	}, func(t *testing.T, _ string, a tokenWorld) (explore.Result, *explore.Failure) {
+		return a.explore(t, 1_000_000)
+	})
 }
 
 // Clients that read a token and write with it.
