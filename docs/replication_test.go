@@ -262,7 +262,7 @@ func TestTheTableOfReplicatedWritesIsWhatHappens(t *testing.T) {
 			for n := 0; n < 3 || (n < 100 && len(seen) < len(want)) || (update && n < 20); n++ {
 				script.prepare(s.request, s.answers)
 				reply := c.MustDo(t, line+data)
-				awaitUp(t, m)
+				m.AwaitUp(t)
 				seen[outcome(t, s, key, reply, script.repaired(t))] = true
 			}
 			if update {
@@ -276,7 +276,7 @@ func TestTheTableOfReplicatedWritesIsWhatHappens(t *testing.T) {
 				// mcmw itself answers an unknown command, in the order of the requests.
 				require.Equal(t, "ERROR\r\n", c.MustDo(t, silent+data+"nonsense\r\n"),
 					"a request without reply was answered")
-				awaitUp(t, m)
+				m.AwaitUp(t)
 				assert.Contains(t, repairsOf(want), repairsOf([]string{outcome(t, s, key, "", script.repaired(t))})[0],
 					"%s, answered %s, ack %s", silent, s.answers, ack)
 			}
@@ -326,19 +326,6 @@ func quoted(outcome string) string {
 		return "`" + reply + "`; " + repair
 	}
 	return "`" + reply + "`"
-}
-
-// awaitUp waits until every server serves reads. Then it holds nothing that it must not hold.
-func awaitUp(t *testing.T, m *mwtest.MW) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		for _, s := range m.Stats().Snapshot().Servers {
-			if s.Health.State != backend.Up.String() {
-				return false
-			}
-		}
-		return true
-	}, mctest.Patience, mctest.Tick)
 }
 
 // noreply returns a classic command with noreply; false if the command does not have it.

@@ -44,16 +44,11 @@ func (l *traffic) valueOf(i int) string {
 	return strings.Repeat(strconv.Itoa(i)+" ", 1+i*7919%10_000)
 }
 
-// oneEach returns options with servers, of which one holds each key, that change in phases which a test ends.
-func oneEach(servers []route.Server) middleware.Options {
-	return middleware.Options{Servers: servers, Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
-}
-
 // changeOfServers returns options with three servers, and those with another one in place of the first.
 func changeOfServers(replicas int) func(t *testing.T) (before, after middleware.Options) {
 	return func(t *testing.T) (before, after middleware.Options) {
 		servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
-		before, after = oneEach(servers[:3:3]), oneEach(servers[1:])
+		before, after = spread(servers[:3:3]), spread(servers[1:])
 		before.Placement.Replicas, after.Placement.Replicas = replicas, replicas
 		return before, after
 	}
@@ -128,12 +123,8 @@ func (l *traffic) stop() {
 func TestATokenFromBeforeAChangeWinsOverNothingAfterIt(t *testing.T) {
 	t.Parallel()
 	servers := mctest.StartNewMemcacheds(t, 2)
-	o := middleware.Options{
-		Placement:  route.Options{Replicas: 1},
-		ChangeStep: time.Hour,
-	}
 	list := mwtest.Servers(servers...)
-	o.Servers = list[:1:1]
+	o := spread(list[:1:1])
 	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
 	c := fleet[0].Dial(t)
 	router, err := route.New(list, o.Placement)
@@ -174,6 +165,11 @@ func TestATokenFromBeforeAChangeWinsOverNothingAfterIt(t *testing.T) {
 		require.Equal(t, "EXISTS\r\n", c.MustDo(t, fmt.Sprintf("cas %s 0 0 1 %d\r\n3\r\n", key, old)))
 		require.Greater(t, token(c), uint64(1)<<62)
 	}
+}
+
+// spread returns options with servers, each key on one. A step of a change lasts until a test ends it.
+func spread(servers []route.Server) middleware.Options {
+	return middleware.Options{Servers: servers, Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
 }
 
 // applyAll applies o to the middlewares of fleet, one after the other, with load, which may be nil, in between.
@@ -303,7 +299,7 @@ func TestAMiddlewareThatStartsDuringAChangeDeletesNothingThatIsRead(t *testing.T
 
 func TestAMiddlewareBeginsTheChangeThatAnotherHasBegun(t *testing.T) {
 	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 5)...)
-	o := oneEach(servers[:3:3])
+	o := spread(servers[:3:3])
 	a, b := mwtest.Start(t, o), mwtest.Start(t, o)
 	b.FollowOthers()
 	require.Equal(t, "settled", b.Phase(), "nobody has announced anything")
@@ -332,7 +328,7 @@ func TestAMiddlewareBeginsTheChangeThatAnotherHasBegun(t *testing.T) {
 func TestTheMarkOfACleanServerLastsAsLongAsAMiddlewareIsInAPhase(t *testing.T) {
 	memcacheds := mctest.StartNewMemcacheds(t, 3)
 	servers := mwtest.Servers(memcacheds...)
-	o := oneEach(servers[:2:2])
+	o := spread(servers[:2:2])
 	m := mwtest.Start(t, o)
 	o.Servers = servers
 	require.NoError(t, m.Apply(context.Background(), o))
@@ -374,10 +370,8 @@ func TestAServerThatDoesNotAnswerIsDownDuringAChangeEvenIfNoClientNeedsIt(t *tes
 func TestAMiddlewareThatFlushesAServerWhenItJoinsAChangeIsAnnouncedThereAfterwards(t *testing.T) {
 	memcacheds := mctest.StartNewMemcacheds(t, 2)
 	servers := mwtest.Servers(memcacheds...)
-	o := middleware.Options{
-		Servers:   servers[:1:1],
-		Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour, Writers: middleware.WritersSeveral,
-	}
+	o := spread(servers[:1:1])
+	o.Writers = middleware.WritersSeveral
 	m := mwtest.Start(t, o)
 	o.Servers = servers
 	require.NoError(t, m.Apply(context.Background(), o))
@@ -398,7 +392,7 @@ func TestAMiddlewareThatFlushesAServerWhenItJoinsAChangeIsAnnouncedThereAfterwar
 
 func TestReadNewLastsAsLongAsAnotherMiddlewareIsInDeleteNew(t *testing.T) {
 	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 3)...)
-	o := oneEach(servers[:2:2])
+	o := spread(servers[:2:2])
 	a, b := mwtest.Start(t, o), mwtest.Start(t, o)
 	o.Servers = servers
 	require.NoError(t, a.Apply(context.Background(), o))
@@ -418,7 +412,7 @@ func TestMiddlewaresWhoseListsChangeAgainInDifferentPhasesAgreeOnOneChangeAtATim
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 5)...)
-			o := oneEach(servers[:3:3])
+			o := spread(servers[:3:3])
 			a, b := mwtest.Start(t, o), mwtest.Start(t, o)
 			load := startTraffic(t, a, b)
 			apply := func(m *mwtest.MW, n int) {
@@ -463,7 +457,7 @@ func TestAMiddlewareThatCannotLookUpItsServersFollowsAnAnnouncementAndReadsNoOld
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
-			o := oneEach(servers[:3:3])
+			o := spread(servers[:3:3])
 			knows, cut := mwtest.Start(t, o), mwtest.Start(t, o)
 			require.Nil(t, cut.Elsewhere(t.Context()))
 			load := startTraffic(t, knows, cut)
@@ -497,7 +491,7 @@ func TestAMiddlewareThatCannotLookUpItsServersFollowsAnAnnouncementAndReadsNoOld
 
 func TestAMiddlewareDoesNotFollowToAPlacementWithOtherOptions(t *testing.T) {
 	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 3)...)
-	o := oneEach(servers[:2:2])
+	o := spread(servers[:2:2])
 	one, other := mwtest.Start(t, o), mwtest.Start(t, o)
 	o.Placement.Replicas, o.Servers = 2, servers
 	require.NoError(t, one.Apply(context.Background(), o))

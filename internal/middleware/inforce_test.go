@@ -21,10 +21,7 @@ func lookedUp(t *testing.T, n, first int) ([]route.Server, middleware.Options) {
 	for i := range servers {
 		servers[i].Weight, servers[i].Entry = 1, "dns+cache:11211"
 	}
-	return servers, middleware.Options{
-		Servers: servers[:first:first], Placement: route.Options{Replicas: 1},
-		ChangeStep: time.Hour,
-	}
+	return servers, spread(servers[:first:first])
 }
 
 // recorded waits until each server has a record: a start waits for most of them.
@@ -124,15 +121,9 @@ func TestTheListInForceHasOnlyServersThatLookupsFoundAndIsUnknownWhileNoneAnswer
 func TestAMiddlewareFollowsAnotherThatChangesTheListOfOneOfItsPools(t *testing.T) {
 	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
 	of := func(b ...route.Server) middleware.Options {
-		pool := func(name string, servers ...route.Server) middleware.PoolOptions {
-			return middleware.PoolOptions{Pool: route.Pool{
-				Name: name, Servers: servers,
-				Options: route.Options{Replicas: 1},
-			}}
-		}
 		return middleware.Options{
 			ChangeStep: time.Hour,
-			Pools:      []middleware.PoolOptions{pool("a", servers[0]), pool("b", b...)},
+			Pools:      []middleware.PoolOptions{poolOf("a", servers[:1], 1), poolOf("b", b, 1)},
 			Routes:     route.Routes{Default: "a", Prefixes: []route.Prefix{{Prefix: "b", Pool: "b"}}},
 		}
 	}
@@ -148,19 +139,13 @@ func TestAMiddlewareFollowsAnotherThatChangesTheListOfOneOfItsPools(t *testing.T
 
 func TestEachPoolHasAListInForce(t *testing.T) {
 	servers, _ := lookedUp(t, 4, 4)
-	pool := func(name string, servers ...route.Server) middleware.PoolOptions {
-		return middleware.PoolOptions{Pool: route.Pool{
-			Name: name, Servers: servers,
-			Options: route.Options{Replicas: 1},
-		}}
-	}
 	o := middleware.Options{
-		Pools:  []middleware.PoolOptions{pool("a", servers[:2]...), pool("b", servers[2:]...)},
+		Pools:  []middleware.PoolOptions{poolOf("a", servers[:2], 1), poolOf("b", servers[2:], 1)},
 		Routes: route.Routes{Default: "a", Prefixes: []route.Prefix{{Prefix: "b", Pool: "b"}}},
 	}
 	mwtest.Start(t, o)
 	recorded(t, middleware.Options{Servers: servers, Placement: route.Options{Replicas: 1}})
-	o.Pools = []middleware.PoolOptions{pool("a", servers[1]), pool("b", servers[2])}
+	o.Pools = []middleware.PoolOptions{poolOf("a", servers[1:2], 1), poolOf("b", servers[2:3], 1)}
 	found, unread := middleware.InForce(t.Context(), o)
 	require.False(t, unread)
 	for i := range servers {

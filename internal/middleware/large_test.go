@@ -12,17 +12,14 @@ import (
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/plan"
-	"mcmw/internal/route"
 )
 
 // Values of up to 60,000 bytes, on servers with items of 32 KiB.
 func TestReloadsUnderLoadReturnLargeValuesWholeAndFailNoRequest(t *testing.T) {
 	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4, "-I", "32k", "-m", "512", "-o",
 		"slab_chunk_max=16,no_lru_maintainer")...)
-	o := middleware.Options{
-		Servers:   servers[:3:3],
-		Placement: route.Options{Replicas: 2}, ChangeStep: time.Hour,
-	}
+	o := spread(servers[:3:3])
+	o.Placement.Replicas = 2
 	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
 	load := startTraffic(t, fleet...)
 	load.more()

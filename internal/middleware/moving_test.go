@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -50,10 +49,8 @@ func TestKeysThatMoveKeepTheirValuesWhileServersJoinAndLeave(t *testing.T) {
 			t.Run(fmt.Sprintf("%d replicas, rate %d", replicas, rate), func(t *testing.T) {
 				t.Parallel()
 				servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
-				o := middleware.Options{
-					Servers: servers[:3:3], ChangeStep: time.Hour, RefillRate: rate,
-					Placement: route.Options{Replicas: replicas, Read: route.ReadPrimary},
-				}
+				o := spread(servers[:3:3])
+				o.RefillRate, o.Placement.Replicas, o.Placement.Read = rate, replicas, route.ReadPrimary
 				fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
 				keepMoved(t, fleet[0].Dial(t))
 				load := startTraffic(t, fleet...)
@@ -103,10 +100,8 @@ func TestAChangeOfServersDoesNotEndAtOnceWhileValuesAreCopied(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
-			o := middleware.Options{
-				Servers: servers[:3:3], ChangeStep: time.Hour, RefillRate: 1_000_000,
-				Placement: route.Options{Replicas: 1, Read: route.ReadPrimary},
-			}
+			o := spread(servers[:3:3])
+			o.RefillRate, o.Placement.Read = 1_000_000, route.ReadPrimary
 			m := mwtest.Start(t, o)
 			keepMoved(t, m.Dial(t))
 			o.Servers = servers

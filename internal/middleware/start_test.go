@@ -17,7 +17,6 @@ import (
 	"mcmw/internal/middleware"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
-	"mcmw/internal/stats"
 )
 
 // answersUntil starts a server that answers mcmw's own requests. A connection whose line begins with unanswered ends
@@ -215,11 +214,7 @@ func TestAMiddlewareThatReachesServersOnlyAfterItsStartJoinsTheChangeUnderWay(t 
 				open()
 				<-late.Ready()
 				require.Equal(t, first.Phase(), late.Phase())
-				require.Eventually(t, func() bool {
-					return !slices.ContainsFunc(late.Stats().Snapshot().Servers, func(s stats.ServerSnapshot) bool {
-						return s.Health.State != "up"
-					})
-				}, mctest.Patience, mctest.Tick)
+				late.AwaitUp(t)
 				load := startTraffic(t, first, late)
 				rounds(t, load, first, late)
 				load.stop()

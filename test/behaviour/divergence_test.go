@@ -374,12 +374,22 @@ func differing(t *testing.T, servers []route.Server, placement route.Options, ke
 	return lines, present
 }
 
-// testDivergence lets a crowd write keys, and compares the servers after each batch of keys. With fewer replicas there
+// A crowd writes keys with commands of all kinds, and sometimes a flush, and the servers are compared after each batch
+// of keys. A batch is small, so that keys that are compared were written after the last flush. With fewer replicas there
 // are fewer keys, because less can go wrong.
-func testDivergence(t *testing.T, keys, batch int, compose func(w *writer, key string) (write, error)) {
-	start := mctest.Seed(t)
-	found := 0
+func TestConcurrentWritesOfAllKindsLeaveReplicasEqual(t *testing.T) {
+	const batch = 10
+	start, found := mctest.Seed(t), 0
 	defer func() { assert.NotZero(t, found, "keys that were present when they were compared") }()
+	compose := func(w *writer, key string) (write, error) {
+		switch w.random.IntN(1000) {
+		case 0:
+			return write{text: "flush_all\r\n", replies: 1}, nil
+		case 1:
+			return write{text: "flush_all noreply\r\n"}, nil
+		}
+		return w.any(key)
+	}
 	for _, a := range arrangements() {
 		t.Run(a.name, func(t *testing.T) {
 			seed := start
@@ -387,13 +397,9 @@ func testDivergence(t *testing.T, keys, batch int, compose func(w *writer, key s
 			o.Servers = mwtest.Servers(mctest.StartMemcacheds(t, 3)...)
 			o.Placement.Replicas = a.replicas
 			m := mwtest.Start(t, o)
-			keys := keys
+			all := numbered(crowdKeys(30))
 			if a.replicas < 3 {
-				keys = max(keys/4, batch)
-			}
-			all := make([]string, keys)
-			for i := range all {
-				all[i] = fmt.Sprintf("%d-key", i) // keys that differ only at the end would share a server
+				all = all[:max(len(all)/4, batch)]
 			}
 			present := 0
 			for some := range slices.Chunk(all, batch) {
@@ -403,7 +409,7 @@ func testDivergence(t *testing.T, keys, batch int, compose func(w *writer, key s
 				require.Empty(t, lines)
 				present += there
 			}
-			t.Logf("%d of %d keys were present when they were compared", present, keys)
+			t.Logf("%d of %d keys were present when they were compared", present, len(all))
 			found += present
 			for _, s := range m.Stats().Snapshot().Servers {
 				assert.Zero(t, s.Repairs, "no server failed, nothing was evicted, and yet %s disagreed with another",
@@ -411,21 +417,4 @@ func testDivergence(t *testing.T, keys, batch int, compose func(w *writer, key s
 			}
 		})
 	}
-}
-
-func TestConcurrentWritesOfAllKindsLeaveReplicasEqual(t *testing.T) {
-	testDivergence(t, crowdKeys(30), 20, (*writer).any)
-}
-
-func TestFlushesAmongTheWritesLeaveReplicasEqual(t *testing.T) {
-	// Rounds are small, so that the compared keys were written after the last flush.
-	testDivergence(t, min(crowdKeys(30), 200), 10, func(w *writer, key string) (write, error) {
-		switch w.random.IntN(1000) {
-		case 0:
-			return write{text: "flush_all\r\n", replies: 1}, nil
-		case 1:
-			return write{text: "flush_all noreply\r\n"}, nil
-		}
-		return w.any(key)
-	})
 }

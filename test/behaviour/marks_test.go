@@ -198,9 +198,7 @@ func TestAMiddlewareThatReachesOnlyAMinorityOfTheServersNeitherReadsNorAcknowled
 				p.Inject(mctest.Fault{})
 			}
 			for _, m := range fleet {
-				for _, name := range []string{"server-1", "server-2", "server-3"} {
-					awaitState(t, m.Dial(t), name, "up")
-				}
+				m.AwaitUp(t)
 			}
 			insist(t, fleet[0].Addr(), keys, "last")
 			neverOld(t, fleet, keys, "last")
@@ -327,9 +325,7 @@ func TestAFlushLeavesAFleetReadable(t *testing.T) {
 				}
 				require.Less(t, try, 5, log.String())
 				for _, m := range fleet {
-					for n := range servers {
-						awaitState(t, m.Dial(t), fmt.Sprintf("server-%d", n+1), "up")
-					}
+					m.AwaitUp(t)
 				}
 			}
 			for _, m := range fleet {

@@ -29,8 +29,8 @@ func passwordFile(t *testing.T, text string) (path string) {
 	return path
 }
 
-// secured starts a middleware in front of one server, with TLS and passwords on both sides, and returns an authenticated
-// client.
+// secured starts a middleware in front of one server, with TLS and passwords on both sides, and returns an
+// authenticated client.
 func secured(t *testing.T) *mctest.Client {
 	t.Helper()
 	ca := mctest.NewCA(t)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -133,6 +134,16 @@ func (m *MW) Settled(t testing.TB) *stats.Snapshot {
 	}, mctest.Patience, mctest.Tick, "requests are still in progress")
 	// a new snapshot: the first counters of the previous one may be older than the end of the last requests
 	return m.Stats().Snapshot()
+}
+
+// AwaitUp waits until every server serves reads. Then it holds nothing that it must not hold.
+func (m *MW) AwaitUp(t testing.TB) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return !slices.ContainsFunc(m.Stats().Snapshot().Servers, func(s stats.ServerSnapshot) bool {
+			return s.Health.State != "up"
+		})
+	}, mctest.Patience, mctest.Tick, "a server is not up")
 }
 
 // Servers returns real servers for Options.Servers, named server-1, server-2 and so on.
