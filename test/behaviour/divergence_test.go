@@ -375,8 +375,8 @@ func differing(t *testing.T, servers []route.Server, placement route.Options, ke
 }
 
 // A crowd writes keys with commands of all kinds, and sometimes a flush, and the servers are compared after each batch
-// of keys. A batch is small, so that keys that are compared were written after the last flush. With fewer replicas there
-// are fewer keys, because less can go wrong.
+// of keys. A batch is small, so that keys that are compared were written after the last flush. With fewer replicas
+// there are fewer keys, because less can go wrong.
 func TestConcurrentWritesOfAllKindsLeaveReplicasEqual(t *testing.T) {
 	const batch = 10
 	start, found := mctest.Seed(t), 0
