@@ -124,50 +124,48 @@ func poolsOf(t *testing.T, c *config.Config) (servers map[string][]string, o mid
 func TestThePoolsOfTheChartAreThoseOfMcmw(t *testing.T) {
 	const found = "k8s+_memcache._tcp.mcmw-memcached"
 	const domain = ".cache.svc.cluster.local"
-	for version, h := range helms {
-		t.Run(version, func(t *testing.T) {
-			o := render(t, h, "--values", "testdata/pools.yaml")
-			c, err := mcmwConfig(t, o)
-			require.NoError(t, err)
-			servers, options := poolsOf(t, c)
-			require.Equal(t, map[string][]string{
-				"memcached": {found + domain}, "spare": {found + "-spare" + domain},
-				"large": {found + "-large" + domain}, "own": {"10.0.0.1:11211"},
-				"far": {"10.0.0.2:11211"},
-			}, servers)
-			require.Equal(t, "memcached", options.Routes.Default)
-			require.Equal(t, ":", options.Prefixes)
-			require.Len(t, options.Follows, 1)
-			follows := options.Follows[0]
-			require.Equal(t, []string{"memcached", "far"}, []string{follows.Of, follows.To.Name})
-			require.Equal(t, follow.Options{What: follow.Deletes, Flush: true, Memory: 4 << 20}, follows.Options)
-			for _, p := range options.Pools {
-				require.Equal(t, p.Name == "memcached", p.Options.Gutter == "spare", p.Name)
-				require.Equal(t, p.Name == "large", p.Large.Limit > 0, p.Name)
-			}
-			set := func(name string) appsv1.StatefulSetSpec { return named[*appsv1.StatefulSet](t, o, name).Spec }
-			main, spare, large := set("mcmw-memcached"), set("mcmw-memcached-spare"), set("mcmw-memcached-large")
-			require.Equal(t, []int32{3, 2, 1}, []int32{*main.Replicas, *spare.Replicas, *large.Replicas})
-			for memory, of := range map[string]appsv1.StatefulSetSpec{"64": main, "100": spare} {
-				require.Contains(t, of.Template.Spec.Containers[0].Args, "--memory-limit="+memory)
-			}
-			require.Contains(t, main.Template.Spec.Containers[0].Args, "--max-item-size=16777216")
-			require.NotContains(t, strings.Join(large.Template.Spec.Containers[0].Args, " "), "--max-item-size")
-			require.Equal(t, map[string]string{"pool": "spare"}, spare.Template.Spec.NodeSelector)
-			require.Equal(t, map[string]string{"disk": "ssd"}, main.Template.Spec.NodeSelector)
-			require.Empty(t, main.Template.Spec.TopologySpreadConstraints)
-			require.Len(t, spare.Template.Spec.TopologySpreadConstraints, 2)
-			require.Len(t, of[*policyv1.PodDisruptionBudget](o), 3, "of mcmw, spare and large")
+	eachHelm(t, "", func(t *testing.T, h *helm) {
+		o := render(t, h, "--values", "testdata/pools.yaml")
+		c, err := mcmwConfig(t, o)
+		require.NoError(t, err)
+		servers, options := poolsOf(t, c)
+		require.Equal(t, map[string][]string{
+			"memcached": {found + domain}, "spare": {found + "-spare" + domain},
+			"large": {found + "-large" + domain}, "own": {"10.0.0.1:11211"},
+			"far": {"10.0.0.2:11211"},
+		}, servers)
+		require.Equal(t, "memcached", options.Routes.Default)
+		require.Equal(t, ":", options.Prefixes)
+		require.Len(t, options.Follows, 1)
+		follows := options.Follows[0]
+		require.Equal(t, []string{"memcached", "far"}, []string{follows.Of, follows.To.Name})
+		require.Equal(t, follow.Options{What: follow.Deletes, Flush: true, Memory: 4 << 20}, follows.Options)
+		for _, p := range options.Pools {
+			require.Equal(t, p.Name == "memcached", p.Options.Gutter == "spare", p.Name)
+			require.Equal(t, p.Name == "large", p.Large.Limit > 0, p.Name)
+		}
+		set := func(name string) appsv1.StatefulSetSpec { return named[*appsv1.StatefulSet](t, o, name).Spec }
+		main, spare, large := set("mcmw-memcached"), set("mcmw-memcached-spare"), set("mcmw-memcached-large")
+		require.Equal(t, []int32{3, 2, 1}, []int32{*main.Replicas, *spare.Replicas, *large.Replicas})
+		for memory, of := range map[string]appsv1.StatefulSetSpec{"64": main, "100": spare} {
+			require.Contains(t, of.Template.Spec.Containers[0].Args, "--memory-limit="+memory)
+		}
+		require.Contains(t, main.Template.Spec.Containers[0].Args, "--max-item-size=16777216")
+		require.NotContains(t, strings.Join(large.Template.Spec.Containers[0].Args, " "), "--max-item-size")
+		require.Equal(t, map[string]string{"pool": "spare"}, spare.Template.Spec.NodeSelector)
+		require.Equal(t, map[string]string{"disk": "ssd"}, main.Template.Spec.NodeSelector)
+		require.Empty(t, main.Template.Spec.TopologySpreadConstraints)
+		require.Len(t, spare.Template.Spec.TopologySpreadConstraints, 2)
+		require.Len(t, of[*policyv1.PodDisruptionBudget](o), 3, "of mcmw, spare and large")
 
-			// Without routes the first pool has all keys.
-			c, err = mcmwConfig(t, render(t, h, "--set", "memcached.pools[0].name=a,memcached.pools[1].name=b,"+
-				"config.pools.a.gutter=b"))
-			require.NoError(t, err)
-			_, options = poolsOf(t, c)
-			require.Equal(t, route.Routes{Default: "a"}, options.Routes)
-			require.Equal(t, middleware.WritersSeveral, c.Writers)
-		})
-	}
+		// Without routes the first pool has all keys.
+		c, err = mcmwConfig(t, render(t, h, "--set", "memcached.pools[0].name=a,memcached.pools[1].name=b,"+
+			"config.pools.a.gutter=b"))
+		require.NoError(t, err)
+		_, options = poolsOf(t, c)
+		require.Equal(t, route.Routes{Default: "a"}, options.Routes)
+		require.Equal(t, middleware.WritersSeveral, c.Writers)
+	})
 }
 
 func TestPoolsRoutesAndShadowsInTheValuesReachMcmw(t *testing.T) {
@@ -363,14 +361,12 @@ func TestOneNameCanStandForAsManyServersAsThereAreReplicas(t *testing.T) {
 		if l == discover.Service || l == discover.Endpoints {
 			name = "_memcache._tcp.m.cache.svc"
 		}
-		for version, h := range helms {
-			t.Run(l.String()+"/"+version, func(t *testing.T) {
-				c, err := mcmwConfig(t, render(t, h, "--set",
-					"memcached.enabled=false,config.replicas=2,servers={"+l.String()+name+"}"))
-				require.NoError(t, err)
-				require.Equal(t, l, c.Specs[0].Lookup)
-			})
-		}
+		eachHelm(t, l.String(), func(t *testing.T, h *helm) {
+			c, err := mcmwConfig(t, render(t, h, "--set",
+				"memcached.enabled=false,config.replicas=2,servers={"+l.String()+name+"}"))
+			require.NoError(t, err)
+			require.Equal(t, l, c.Specs[0].Lookup)
+		})
 	}
 }
 

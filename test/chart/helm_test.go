@@ -127,6 +127,14 @@ func refused(t *testing.T, h *helm, dir string, args ...string) string {
 	return stderr
 }
 
+// eachHelm runs a test with each Helm, as a subtest of that name and the version.
+func eachHelm(t *testing.T, name string, test func(t *testing.T, h *helm)) {
+	t.Helper()
+	for version, h := range helms {
+		t.Run(strings.TrimPrefix(name+"/"+version, "/"), func(t *testing.T) { test(t, h) })
+	}
+}
+
 // valuesOf returns the patterns of the files with values of a chart, by its directory.
 var valuesOf = map[string][]string{
 	chartDir: {chartDir + "/values-*.yaml", loadDir + "/mcmw-*.yaml", "testdata/*.yaml"},

@@ -75,20 +75,18 @@ func TestAnInstanceHasTheNameOfItsPodAndKEDAQueriesTheRightJob(t *testing.T) {
 		TargetLabel:  "instance",
 	}
 	const keda = "keda.enabled=true,keda.prometheusAddress=http://prometheus:9090"
-	for version, h := range helms {
-		t.Run(version, func(t *testing.T) {
-			o := render(t, h, "--set", keda+",metrics.serviceMonitor.enabled=true")
-			require.Equal(t, relabeling, of[*monitoringv1.ServiceMonitor](o)[0].Spec.Endpoints[0].RelabelConfigs[0])
-			query := of[*scaledObject](o)[0].Spec.Triggers[0].Metadata["query"]
-			require.Contains(t, query, `{namespace="cache",job="mcmw-metrics"}`)
+	eachHelm(t, "", func(t *testing.T, h *helm) {
+		o := render(t, h, "--set", keda+",metrics.serviceMonitor.enabled=true")
+		require.Equal(t, relabeling, of[*monitoringv1.ServiceMonitor](o)[0].Spec.Endpoints[0].RelabelConfigs[0])
+		query := of[*scaledObject](o)[0].Spec.Triggers[0].Metadata["query"]
+		require.Contains(t, query, `{namespace="cache",job="mcmw-metrics"}`)
 
-			o = render(t, h, "--set", keda+",metrics.podMonitor.enabled=true,metrics.podMonitor.namespace=monitoring")
-			monitor := of[*monitoringv1.PodMonitor](o)[0]
-			require.Equal(t, relabeling, monitor.Spec.PodMetricsEndpoints[0].RelabelConfigs[0])
-			query = of[*scaledObject](o)[0].Spec.Triggers[0].Metadata["query"]
-			require.Contains(t, query, `{namespace="cache",job="`+monitor.Namespace+"/"+monitor.Name+`"}`)
-		})
-	}
+		o = render(t, h, "--set", keda+",metrics.podMonitor.enabled=true,metrics.podMonitor.namespace=monitoring")
+		monitor := of[*monitoringv1.PodMonitor](o)[0]
+		require.Equal(t, relabeling, monitor.Spec.PodMetricsEndpoints[0].RelabelConfigs[0])
+		query = of[*scaledObject](o)[0].Spec.Triggers[0].Metadata["query"]
+		require.Contains(t, query, `{namespace="cache",job="`+monitor.Namespace+"/"+monitor.Name+`"}`)
+	})
 	o := render(t, helms["v4"], "--values", "testdata/everything.yaml")
 	require.Len(t, of[*monitoringv1.ServiceMonitor](o)[0].Spec.Endpoints[0].RelabelConfigs, 2, "the user's follow it")
 }
@@ -129,12 +127,10 @@ func ruleGroups(t *testing.T) (groups []monitoringv1.RuleGroup) {
 }
 
 func TestTheRulesAreThoseOfTheProject(t *testing.T) {
-	for version, h := range helms {
-		t.Run(version, func(t *testing.T) {
-			rule := of[*monitoringv1.PrometheusRule](render(t, h, "--set", "metrics.prometheusRule.enabled=true"))[0]
-			require.Equal(t, ruleGroups(t), rule.Spec.Groups)
-		})
-	}
+	eachHelm(t, "", func(t *testing.T, h *helm) {
+		rule := of[*monitoringv1.PrometheusRule](render(t, h, "--set", "metrics.prometheusRule.enabled=true"))[0]
+		require.Equal(t, ruleGroups(t), rule.Spec.Groups)
+	})
 }
 
 func TestAlertsHaveTheLabelsInTheValues(t *testing.T) {

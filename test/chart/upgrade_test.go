@@ -26,23 +26,21 @@ func laterChart(t *testing.T) string {
 }
 
 func TestAnUpgradeKeepsImmutableFields(t *testing.T) {
-	for version, h := range helms {
-		t.Run(version, func(t *testing.T) {
-			before := render(t, h)
-			after := renderDir(t, h, laterChart(t), "--set",
-				"replicas=7,image.tag=9.9.9,commonLabels.new=label,podLabels.other=label,"+
-					"podAnnotations.a=b,config.workers=3,config.max-value=2m,memcached.image.tag=1.6.38,"+
-					"memcached.podLabels.x=y,service.labels.x=y")
-			d := named[*appsv1.Deployment](t, after, "mcmw")
-			require.NotEqual(t, named[*appsv1.Deployment](t, before, "mcmw").Spec, d.Spec)
-			require.Equal(t, named[*appsv1.Deployment](t, before, "mcmw").Spec.Selector, d.Spec.Selector)
-			requireUpgradable(t, before, after, "mcmw-memcached")
-			for _, name := range []string{"mcmw", "mcmw-memcached", "mcmw-metrics"} {
-				require.Equal(t, named[*corev1.Service](t, before, name).Spec.Selector,
-					named[*corev1.Service](t, after, name).Spec.Selector)
-			}
-		})
-	}
+	eachHelm(t, "", func(t *testing.T, h *helm) {
+		before := render(t, h)
+		after := renderDir(t, h, laterChart(t), "--set",
+			"replicas=7,image.tag=9.9.9,commonLabels.new=label,podLabels.other=label,"+
+				"podAnnotations.a=b,config.workers=3,config.max-value=2m,memcached.image.tag=1.6.38,"+
+				"memcached.podLabels.x=y,service.labels.x=y")
+		d := named[*appsv1.Deployment](t, after, "mcmw")
+		require.NotEqual(t, named[*appsv1.Deployment](t, before, "mcmw").Spec, d.Spec)
+		require.Equal(t, named[*appsv1.Deployment](t, before, "mcmw").Spec.Selector, d.Spec.Selector)
+		requireUpgradable(t, before, after, "mcmw-memcached")
+		for _, name := range []string{"mcmw", "mcmw-memcached", "mcmw-metrics"} {
+			require.Equal(t, named[*corev1.Service](t, before, name).Spec.Selector,
+				named[*corev1.Service](t, after, name).Spec.Selector)
+		}
+	})
 }
 
 func TestAnUpgradeOfAPodThatMustWriteAloneEndsItFirst(t *testing.T) {
@@ -76,16 +74,14 @@ func requireUpgradable(t *testing.T, before, after *objects, name string) {
 }
 
 func TestAnUpgradeToSeveralPoolsKeepsTheServersAndTheirNames(t *testing.T) {
-	for version, h := range helms {
-		t.Run(version, func(t *testing.T) {
-			before := render(t, h, "--set", "memcached.image.tag=1.6.38")
-			after := render(t, h, "--set", "memcached.pools[0].name=memcached,memcached.pools[1].name=spare,"+
-				"config.pools.memcached.gutter=spare")
-			requireUpgradable(t, before, after, "mcmw-memcached")
-			require.Equal(t, named[*corev1.Service](t, before, "mcmw-memcached"),
-				named[*corev1.Service](t, after, "mcmw-memcached"))
-		})
-	}
+	eachHelm(t, "", func(t *testing.T, h *helm) {
+		before := render(t, h, "--set", "memcached.image.tag=1.6.38")
+		after := render(t, h, "--set", "memcached.pools[0].name=memcached,memcached.pools[1].name=spare,"+
+			"config.pools.memcached.gutter=spare")
+		requireUpgradable(t, before, after, "mcmw-memcached")
+		require.Equal(t, named[*corev1.Service](t, before, "mcmw-memcached"),
+			named[*corev1.Service](t, after, "mcmw-memcached"))
+	})
 }
 
 func TestANewVersionOfTheChartAloneReplacesNoPod(t *testing.T) {
