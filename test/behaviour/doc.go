@@ -4,12 +4,12 @@
 // A file, or the files with a common first word, is a suite:
 //
 //   - differential: generated scripts get the same replies through mcmw as from memcached itself;
-//   - order, mixup: replies come in the order of the requests, many connections each get those of a memcached of their
+//   - order: replies come in the order of the requests, many connections each get those of a memcached of their
 //     own, and no byte of one answers another, even when servers fail;
 //   - history: verified loads stay legal, and the replicas agree, while servers and middlewares fail;
 //   - reconfigure: the same, while the configuration changes as well; it has only a long form;
 //   - linear, divergence: histories are linearizable, and the replicas agree afterwards;
-//   - placement, topology, apply: the servers of a key, and the effect of a new list of servers;
+//   - placement, apply: the servers of a key, and the effect of a new list of servers;
 //   - clients, security: third-party programs and libraries, TLS and credentials;
 //   - overload, flood, resources, drain: memory, files and goroutines are bounded, and a stop loses no reply.
 //
