@@ -42,17 +42,12 @@ func behindProxies(t *testing.T, n int, o middleware.Options, servers []*mctest.
 ) {
 	t.Helper()
 	for range n {
-		var addrs []string
-		var own []*mctest.Proxy
-		for _, s := range servers {
-			proxy := mctest.StartProxy(t, s.Addr())
-			own, addrs = append(own, proxy), append(addrs, proxy.Addr())
-		}
+		own, named := proxied(t, servers)
 		if len(o.Pools) == 0 {
-			o.Servers = mwtest.Named(addrs...)
+			o.Servers = named
 		} else {
 			o.Pools = slices.Clone(o.Pools)
-			o.Pools[0].Servers = mwtest.Named(addrs...)
+			o.Pools[0].Servers = named
 		}
 		fleet, proxies = append(fleet, mwtest.Start(t, o)), append(proxies, own)
 	}

@@ -200,14 +200,9 @@ func TestNearestReadsUseTheOwnZoneAndTheOthersOnceItIsDown(t *testing.T) {
 
 func TestLeastBusyReadsAvoidAServerThatOwesReplies(t *testing.T) {
 	servers := mctest.StartMemcacheds(t, 3)
-	var addrs []string
-	var proxies []*mctest.Proxy
-	for _, s := range servers {
-		proxies = append(proxies, mctest.StartProxy(t, s.Addr()))
-		addrs = append(addrs, proxies[len(proxies)-1].Addr())
-	}
+	proxies, named := proxied(t, servers)
 	m := &placed{servers: servers, MW: mwtest.Start(t, middleware.Options{
-		Servers: mwtest.Named(addrs...), Workers: 4, RequestOptions: worker.RequestOptions{Timeout: mctest.Patience},
+		Servers: named, Workers: 4, RequestOptions: worker.RequestOptions{Timeout: mctest.Patience},
 		Placement:     route.Options{Read: route.ReadLeastBusy},
 		ServerOptions: backend.ServerOptions{Rejoin: backend.RejoinTrust}, // as startPlaced
 	})}
