@@ -19,11 +19,7 @@ func BenchmarkHandOver(b *testing.B) {
 			}
 			var worker, readers sync.WaitGroup
 			worker.Go(func() {
-				for {
-					batch, ok := lanes.Queue(0).Take()
-					if !ok {
-						return
-					}
+				for batch := range lanes.Queue(0) {
 					entrance.Leave()
 					answered[batch.Next] <- struct{}{}
 				}

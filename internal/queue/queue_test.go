@@ -20,36 +20,35 @@ func batch(lanes ...int32) *request.Batch {
 }
 
 func TestBatchesComeOutInOrderAndTheRestAfterClosing(t *testing.T) {
-	q := New(3)
+	q := make(Queue, 3)
 	first, second := batch(0), batch(0)
-	q.Put(first)
-	q.Put(second)
+	q <- first
+	q <- second
 	assert.Equal(t, 2, q.Len())
-	q.Close()
-	b, ok := q.Take()
+	close(q)
+	b, ok := <-q
 	assert.True(t, ok && b == first)
 	b, ok = q.TryTake()
 	assert.True(t, ok && b == second)
 	_, ok = q.TryTake()
 	assert.False(t, ok)
-	_, ok = q.Take()
+	_, ok = <-q
 	assert.False(t, ok)
 }
 
 func TestAFullQueueTakesNoMore(t *testing.T) {
-	q := New(1)
+	q := make(Queue, 1)
 	require.True(t, q.TryPut(batch(0)))
 	require.False(t, q.TryPut(batch(0)))
 	waiting := make(chan struct{})
 	late := batch(0)
 	go func() {
-		q.Put(late)
+		q <- late
 		close(waiting)
 	}()
-	q.Take()
+	<-q
 	<-waiting
-	b, _ := q.Take()
-	assert.Same(t, late, b)
+	assert.Same(t, late, <-q)
 }
 
 func TestABatchMovesFromLaneToLaneUntilItIsAnswered(t *testing.T) {
@@ -57,20 +56,20 @@ func TestABatchMovesFromLaneToLaneUntilItIsAnswered(t *testing.T) {
 	l := NewLanes(3, 1, func(*request.Batch) { chosen++ })
 	b := batch(1, 1, 2, 0)
 	l.Put(b)
-	got, _ := l.Queue(1).Take()
+	got := <-l.Queue(1)
 	require.Same(t, b, got)
 	b.Next = 2
 	l.Pass(b)
-	got, _ = l.Queue(2).Take()
+	got = <-l.Queue(2)
 	require.Same(t, b, got)
 	// Passing a batch to a full queue does not block.
 	other := batch(0)
 	l.Put(other)
 	b.Next = 3
 	l.Pass(b)
-	got, _ = l.Queue(0).Take()
+	got = <-l.Queue(0)
 	require.Same(t, other, got)
-	got, _ = l.Queue(0).Take()
+	got = <-l.Queue(0)
 	require.Same(t, b, got)
 	b.Next = 1
 	l.Put(b) // back from a slow client: its lanes are chosen again, because they may have changed
@@ -78,9 +77,9 @@ func TestABatchMovesFromLaneToLaneUntilItIsAnswered(t *testing.T) {
 	require.False(t, l.TryPut(batch(1)), "the queue is full")
 	require.True(t, l.TryPut(batch(2)))
 	l.Close()
-	_, ok := l.Queue(1).Take()
+	_, ok := <-l.Queue(1)
 	assert.True(t, ok)
-	_, ok = l.Queue(1).Take()
+	_, ok = <-l.Queue(1)
 	assert.False(t, ok)
 }
 
@@ -104,12 +103,12 @@ func TestLanesAreExchangedOnceEveryBatchHasLeft(t *testing.T) {
 		exchanged <- left.Load()
 		return next
 	})
-	previous.Queue(0).Take()
+	<-previous.Queue(0)
 	left.Store(true)
 	e.Leave()
 	assert.True(t, <-exchanged)
 	e.Put(batch(0))
-	assert.Zero(t, previous.Queue(0).Len())
-	assert.Equal(t, 1, next.Queue(0).Len())
+	assert.Zero(t, len(previous.Queue(0)))
+	assert.Equal(t, 1, len(next.Queue(0)))
 	e.Leave()
 }

@@ -107,7 +107,8 @@ func (w *Worker) beginRound() {
 // if the queue is closed and empty.
 func (w *Worker) next() (b *request.Batch, open bool) {
 	if w.checks.due == 0 {
-		return w.queue.Take()
+		b, open = <-w.queue
+		return b, open
 	}
 	if b, ok := w.queue.TryTake(); ok {
 		return b, true

@@ -125,7 +125,7 @@ type Worker struct {
 	// Static after construction, except for the contents.
 	options Options
 	member  Member
-	queue   *queue.Queue
+	queue   queue.Queue
 	record  *stats.Worker
 	conns   []*backend.Conn // by server
 	planner *plan.Planner
