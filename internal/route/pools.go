@@ -335,16 +335,9 @@ func (r *Router) Table() *Table {
 // sameRoutes reports whether r and s give every key a pool with the same name. The pools for reads don't count: they
 // don't change what a pool holds.
 func (r *Router) sameRoutes(s *Router) bool {
-	name := func(t *Table, pools []int) []string {
-		names := make([]string, len(pools))
-		for i, p := range pools {
-			names[i] = t.names[p]
-		}
-		return names
-	}
-	a, b := r.table, s.table
-	return a.names[a.otherwise] == b.names[b.otherwise] && slices.Equal(a.prefixes, b.prefixes) &&
-		slices.Equal(a.strips, b.strips) && slices.Equal(name(a, a.pools), name(b, b.pools))
+	a, b := r.table.Routes(), s.table.Routes()
+	return slices.EqualFunc(a.All(), b.All(),
+		func(a, b Prefix) bool { return a.Prefix == b.Prefix && a.Pool == b.Pool && a.Strip == b.Strip })
 }
 
 // Alone returns the Router of the pool alone: it answers with indexes of the pool's own servers.

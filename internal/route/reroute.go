@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // A change of routes gives keys of one pool to another pool, without their values, in the phases of changeRows. Either
@@ -157,17 +156,6 @@ func (t *Table) RoutesBefore(shares []*Share) (routes Routes) {
 	}
 	routes.Default = had("", t.otherwise)
 	return routes
-}
-
-// has reports whether the pool has the keys that begin with prefix and with no longer prefix of the share.
-func (s *Share) has(prefix string) bool {
-	has := s.Default
-	for _, p := range s.Prefixes {
-		if strings.HasPrefix(prefix, p) {
-			has = !has
-		}
-	}
-	return has
 }
 
 // between returns the Group of keys that go from one pool to another; servers are the servers of all pools.

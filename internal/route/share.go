@@ -81,22 +81,24 @@ func (s *Share) Own() *Share {
 
 // Of returns a Router that places the share's keys as r does, and gives other keys no server.
 func (s *Share) Of(r *Router) (*Router, error) {
-	const in, out = "in", "out"
-	name := map[bool]string{true: in, false: out}
-	routes := Routes{Default: name[s.Default]}
+	name := map[bool]string{true: "in", false: "out"}
 	if s.Stripped != "" {
-		name = map[bool]string{true: "in without " + s.Stripped, false: out}
-		routes.Default = name[s.Default]
+		name[true] = "in without " + s.Stripped
 	}
-	prefixes := slices.Sorted(slices.Values(s.Prefixes))
-	for i, prefix := range prefixes {
-		inside := s.Default
-		for _, shorter := range prefixes[:i+1] {
-			if strings.HasPrefix(prefix, shorter) {
-				inside = !inside
-			}
+	routes := Routes{Default: name[s.Default]}
+	for _, prefix := range s.Prefixes {
+		routes.Prefixes = append(routes.Prefixes, Prefix{Prefix: prefix, Pool: name[s.has(prefix)]})
+	}
+	return Compose([]string{name[true], name[false]}, []*Router{r, routerOf(r.table, &Group{})}, routes)
+}
+
+// has reports whether the pool has the keys that begin with prefix and with no longer prefix of the share.
+func (s *Share) has(prefix string) bool {
+	has := s.Default
+	for _, p := range s.Prefixes {
+		if strings.HasPrefix(prefix, p) {
+			has = !has
 		}
-		routes.Prefixes = append(routes.Prefixes, Prefix{Prefix: prefix, Pool: name[inside]})
 	}
-	return Compose([]string{name[true], out}, []*Router{r, routerOf(r.table, &Group{})}, routes)
+	return has
 }
