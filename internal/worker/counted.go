@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"mcmw/internal/plan"
 	"mcmw/internal/protocol"
 	"mcmw/internal/stats"
 )
@@ -15,9 +14,7 @@ func (w *Worker) countAs(i int32, result stats.Result, hits int) {
 	}
 	switch {
 	case r.Command.IsMeta():
-		if what, ok := w.countMeta(i, r, result); ok {
-			w.record.Counted(what, 1)
-		}
+		w.countMeta(i, result)
 	case r.Command.IsRetrieval():
 		w.record.Counted(stats.CountGats, r.KeysAsked())
 		w.record.Counted(stats.CountGatMisses, r.KeysAsked()-hits)
@@ -36,46 +33,42 @@ func (w *Worker) casFailure(i int32) stats.Counted {
 	return stats.CountCasBad
 }
 
-// countMeta returns what memcached counts for a meta command. ok is false if it counts nothing.
-func (w *Worker) countMeta(i int32, r *plan.Request, result stats.Result) (what stats.Counted, ok bool) {
-	done := result == stats.ResultOK
-	// either returns hit or miss.
-	either := func(hit, miss stats.Counted) (stats.Counted, bool) {
-		if done {
-			return hit, true
-		}
-		return miss, true
-	}
+// countMeta counts what memcached counts for the meta command requests[i].
+func (w *Worker) countMeta(i int32, result stats.Result) {
+	r, done := &w.planner.Requests[i], result == stats.ResultOK
+	var hit, miss stats.Counted
 	switch r.Verb {
 	case 'g':
 		done = done && !w.planner.NotFound(i)
-		if done && r.HasFlag('T') {
-			return stats.CountTouchHits, true
+		if hit, miss = stats.CountGetHits, stats.CountGetMisses; r.HasFlag('T') {
+			hit = stats.CountTouchHits
 		}
-		return either(stats.CountGetHits, stats.CountGetMisses)
 	case 's':
 		w.record.Counted(stats.CountSets, 1)
-		switch {
-		case !r.Has(protocol.Conditional):
-			return 0, false
-		case done:
-			return stats.CountCasHits, true
+		if !r.Has(protocol.Conditional) {
+			return
 		}
-		return w.casFailure(i), true
+		if hit = stats.CountCasHits; !done {
+			miss = w.casFailure(i)
+		}
 	case 'd':
 		if done && r.Has(protocol.Marks) {
-			return 0, false
+			return
 		}
-		return either(stats.CountDeleteHits, stats.CountDeleteMisses)
+		hit, miss = stats.CountDeleteHits, stats.CountDeleteMisses
 	case 'a':
-		if r.Decrements() {
-			return either(stats.CountDecrHits, stats.CountDecrMisses)
+		if hit, miss = stats.CountIncrHits, stats.CountIncrMisses; r.Decrements() {
+			hit, miss = stats.CountDecrHits, stats.CountDecrMisses
 		}
-		return either(stats.CountIncrHits, stats.CountIncrMisses)
 	case 'e':
-		return stats.CountMeta, true
+		hit, miss = stats.CountMeta, stats.CountMeta
+	default:
+		return
 	}
-	return 0, false
+	if !done {
+		hit = miss
+	}
+	w.record.Counted(hit, 1)
 }
 
 // noteWarming reports the lookups in pools that are warmed up.

@@ -25,6 +25,11 @@ func (o *outstanding) waiting() []int32 { return o.calls[o.head:] }
 // unsent reports whether calls are not sent yet.
 func (o *outstanding) unsent() bool { return o.sent < len(o.calls) }
 
+// dropUnsent drops those calls that are not sent yet for which drop returns true.
+func (o *outstanding) dropUnsent(drop func(n int32) bool) {
+	o.calls = o.calls[:o.sent+len(slices.DeleteFunc(o.calls[o.sent:], drop))]
+}
+
 // forget empties o.
 func (o *outstanding) forget() { *o = outstanding{calls: o.calls[:0]} }
 
@@ -112,16 +117,13 @@ func (w *Worker) sendTo(ctx context.Context, s int) {
 
 // refuse ends the calls to server s that must not be sent.
 func (w *Worker) refuse(s int) {
-	o := &w.outstanding[s]
-	unsent := o.calls[o.sent:]
-	o.calls = o.calls[:o.sent]
-	for _, n := range unsent {
-		if err := w.refusal(n); err != nil {
+	w.outstanding[s].dropUnsent(func(n int32) bool {
+		err := w.refusal(n)
+		if err != nil {
 			w.noAnswer(n, err)
-		} else {
-			o.calls = append(o.calls, n)
 		}
-	}
+		return err != nil
+	})
 }
 
 // addLines adds text to out, each of its lines as one unit.
@@ -154,32 +156,17 @@ func (w *Worker) refusal(n int32) *backend.Error {
 
 // neverSent ends the calls to server s that are not sent yet.
 func (w *Worker) neverSent(s int, err *backend.Error) {
-	o := &w.outstanding[s]
-	unsent := o.calls[o.sent:]
-	o.calls = o.calls[:o.sent]
 	now := stats.Now()
-	for _, n := range unsent {
+	w.outstanding[s].dropUnsent(func(n int32) bool {
 		c := &w.planner.Calls[n]
-		if c.Failed() {
-			continue
+		if !c.Failed() {
+			if !c.IsCheck() {
+				w.requests[c.Request].Received = now
+			}
+			w.noAnswer(n, err)
 		}
-		if !c.IsCheck() {
-			w.requests[c.Request].Received = now
-		}
-		w.noAnswer(n, err)
-	}
-}
-
-// unsend drops the unsent calls to server s whose requests continue without them.
-func (w *Worker) unsend(s int) {
-	o := &w.outstanding[s]
-	unsent := o.calls[o.sent:]
-	o.calls = o.calls[:o.sent]
-	for _, n := range unsent {
-		if !w.planner.Calls[n].Failed() {
-			o.calls = append(o.calls, n)
-		}
-	}
+		return true
+	})
 }
 
 // awaitConnection waits for the connection to server s that calls wait for, and sends the calls, or ends them. When no

@@ -100,7 +100,7 @@ func (w *Worker) abandon(s int) {
 			needed = true
 		}
 	}
-	w.unsend(s)
+	o.dropUnsent(func(n int32) bool { return w.planner.Calls[n].Failed() })
 	switch {
 	case needed:
 	case w.conns[s].Connecting():

@@ -62,23 +62,13 @@ const keepReply = 64 << 10
 
 // valueIn returns the size of the element of key in the reply to a retrieval, bytes; found is false if there is none.
 func valueIn(reply, key []byte) (size int, found bool) {
-	const value = "VALUE "
-	for len(reply) > len(value)+len(key) && string(reply[:len(value)]) == value {
-		// The key, the flags, the size and perhaps a cas.
-		found = reply[len(value)+len(key)] == ' ' && string(reply[len(value):len(value)+len(key)]) == string(key)
-		at, blanks, n := len(value), 0, 0
-		for ; at < len(reply) && reply[at] != '\r'; at++ {
-			switch c := reply[at]; {
-			case c == ' ':
-				blanks++
-			case blanks == 2:
-				n = 10*n + int(c-'0')
-			}
-		}
-		switch size = at + n + 2*len(protocol.CRLF); {
-		case size > len(reply):
+	for len(reply) > 0 {
+		var rep protocol.Reply
+		size, _, err := protocol.DecodeReply(reply, &rep)
+		switch {
+		case err != nil || size == 0 || rep.Kind != protocol.ReplyValue:
 			return 0, false
-		case found:
+		case bytes.Equal(rep.Key, key):
 			return size, true
 		}
 		reply = reply[size:]
