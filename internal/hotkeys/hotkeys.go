@@ -324,22 +324,16 @@ func (k *Keys) Report(n int, names bool, now int64, servers []string, of func(ke
 		return cmp.Or(cmp.Compare(b.Share, a.Share), strings.Compare(a.key, b.key))
 	})
 	for i, key := range keys {
-		fromMemory := float64(served[key.key]) / float64(total)
-		if i < 1 {
-			r.Top1 += key.Share
-			r.Served1 += fromMemory
+		keys[i].Servers = of([]byte(key.key))
+		for _, top := range []struct {
+			keys          int
+			share, served *float64
+		}{{1, &r.Top1, &r.Served1}, {10, &r.Top10, &r.Served10}, {100, &r.Top100, &r.Served100}} {
+			if i < top.keys {
+				*top.share += key.Share
+				*top.served += float64(served[key.key]) / float64(total)
+			}
 		}
-		if i < 10 {
-			r.Top10 += key.Share
-			r.Served10 += fromMemory
-		}
-		if i < 100 {
-			r.Top100 += key.Share
-			r.Served100 += fromMemory
-		}
-	}
-	for i := range keys {
-		keys[i].Servers = of([]byte(keys[i].key))
 	}
 	r.spread(keys, servers)
 	r.Keys = keys[:min(n, len(keys))]

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 
 	"mcmw/internal/protocol"
@@ -73,7 +74,7 @@ func (p *Planner) addReply(r *Request, c *Call, out Output) {
 	if r.warms() {
 		p.noteWarming(r, c)
 	}
-	if c.is(failed) && (p.options.GetErrorMiss || c.is(afterMiss)) {
+	if c.is(failed) && (p.options.GetErrorMiss || r.read != nil && r.read.lacks) {
 		start, ok := len(p.lines), false
 		if p.lines, ok = r.Miss(p.lines); ok {
 			out.Add(p.lines[start:])
@@ -117,38 +118,54 @@ func (p *Planner) addValues(r *Request, calls []Call, out Output) (rest int) {
 	if last := len(calls) - 1; last > 0 && calls[last].form == formLife {
 		calls = calls[:last]
 	}
+	r.hits = 0
 	if r.split != nil {
 		return p.addSplitValues(r, calls, out)
 	}
 	if len(calls) == 1 && !r.spread() && !r.portion() && !r.is(cut) &&
 		!(calls[0].is(failed) && p.options.GetErrorMiss) {
+		r.hits = calls[0].found
 		out.Add(calls[0].reply)
 		return -1
 	}
 	if r.spread() {
 		rest = p.mergeValues(r, out, nil)
 	} else {
-		rest = joinValues(calls, out)
+		rest = r.joinValues(calls, out)
 	}
-	return p.endValues(r, p.failureOf(r, calls), rest, out)
+	return p.endValues(r, calls, nil, rest, out)
 }
 
-// failureOf returns the error that answers r, a retrieval with these calls; nil if there is none.
-func (p *Planner) failureOf(r *Request, calls []Call) (failure []byte) {
-	if r.warms() {
-		return p.unansweredOf(r)
+// errorOf returns the call whose error answers r, a retrieval with these calls: the last that leaves one of its keys
+// without an answer; nil: there is none. A key that the pool which is warmed up does not hold always has an answer, a
+// miss. all: that Options.GetErrorMiss makes an error a miss does not count.
+func (p *Planner) errorOf(r *Request, calls []Call, all bool) (last *Call) {
+	leaves := func(c *Call) bool {
+		return c.kind.IsError() && !c.cutOff() && !(c.is(failed) && p.options.GetErrorMiss && !all)
+	}
+	if r.spread() && !r.touches() { // an earlier step may have answered some of the keys
+		for k := range r.read.keys {
+			at := &r.read.keys[k]
+			if c := &p.Calls[at.call]; leaves(c) && !(at.lacks && c.is(failed)) {
+				last = c
+			}
+		}
+		return last
 	}
 	for i := range calls {
-		if c := &calls[i]; c.kind.IsError() && !c.cutOff() && !(c.is(failed) && p.options.GetErrorMiss) &&
-			!p.spares(r, c) {
-			failure = c.reply
+		if c := &calls[i]; leaves(c) && c.form != formLife && !p.spares(r, c) {
+			last = c
 		}
 	}
-	return failure
+	return last
 }
 
-// endValues ends an answer with the values of r. Unless there is a failure, rest is what Answer returns.
-func (p *Planner) endValues(r *Request, failure []byte, rest int, out Output) int {
+// endValues ends an answer with the values of r. Unless there is a failure, that one or one of calls, rest is what
+// Answer returns.
+func (p *Planner) endValues(r *Request, calls []Call, failure []byte, rest int, out Output) int {
+	if c := p.errorOf(r, calls, false); c != nil && failure == nil {
+		failure = c.reply
+	}
 	switch {
 	case failure != nil:
 		out.Add(failure)
@@ -163,31 +180,26 @@ func (p *Planner) endValues(r *Request, failure []byte, rest int, out Output) in
 }
 
 // joinValues adds the VALUEs of calls that ask for consecutive keys.
-func joinValues(calls []Call, out Output) (rest int) {
-	rest = -1
+func (r *Request) joinValues(calls []Call, out Output) (rest int) {
 	offset := 0
 	for i := range calls {
 		c := &calls[i]
+		r.hits += c.found
 		switch {
-		case rest >= 0:
-			c.found = 0 // they are asked for again
 		case c.cutOff():
 			out.Add(c.reply)
-			rest = offset + int(c.cut)
+			return offset + int(c.cut)
 		case c.kind == protocol.ReplyEnd:
 			out.Add(c.reply[:len(c.reply)-len(protocol.TextEnd)])
 		}
 		offset += len(c.keys) + len(blank)
 	}
-	return rest
+	return -1
 }
 
 // mergeValues merges the VALUEs of calls among which the keys are spread. It adds them to out, or to s unless that is
 // nil.
 func (p *Planner) mergeValues(r *Request, out Output, s *split) (rest int) {
-	for k := range r.read.keys {
-		p.Calls[r.read.keys[k].call].found = 0
-	}
 	misses := p.options.GetErrorMiss && r.touches()
 	for k := range r.read.keys {
 		at := &r.read.keys[k]
@@ -209,8 +221,8 @@ func (p *Planner) mergeValues(r *Request, out Output, s *split) (rest int) {
 			s.values = append(s.values, splitValue{call: at.call, offset: int(at.key), element: value, key: key})
 		} else {
 			p.addElement(r, c, value, key, out)
+			r.hits++
 		}
-		c.found++
 	}
 	return -1
 }
@@ -237,16 +249,12 @@ func (p *Planner) addLists(r *Request, calls []Call, out Output) {
 		c := &calls[i]
 		name := p.options.Names[c.Server]
 		if c.kind != protocol.ReplyEnd {
-			p.lines = append(append(append(append(p.lines, "STAT "...), name...), ":error "...), c.reply...)
+			p.lines = fmt.Appendf(p.lines, "STAT %s:error %s", name, c.reply)
 			continue
 		}
-		for rest := c.reply[:len(c.reply)-len(protocol.TextEnd)]; len(rest) > 0; {
-			var line []byte
-			line, rest = rest[:bytes.IndexByte(rest, '\n')+1], rest[bytes.IndexByte(rest, '\n')+1:]
+		for line := range bytes.Lines(c.reply[:len(c.reply)-len(protocol.TextEnd)]) {
 			word, tail, _ := bytes.Cut(line, blank)
-			p.lines = append(append(p.lines, word...), ' ')
-			p.lines = append(append(p.lines, name...), ':')
-			p.lines = append(p.lines, tail...)
+			p.lines = fmt.Appendf(p.lines, "%s %s:%s", word, name, tail)
 		}
 	}
 	p.lines = append(p.lines, protocol.TextEnd...)
@@ -268,28 +276,12 @@ func (p *Planner) Result(i int32) (result stats.Result, hits int) {
 	case !r.Command.IsRetrieval():
 		return replyResult(p.replyOf(r)), 0
 	}
-	worst := stats.ResultOK
-	hits = int(r.SentHits)
-	if r.warms() {
-		worst = p.worstOf(r)
-		if calls := p.CallsOf(i); r.read.before.first != r.first && len(calls) > 0 {
-			for n := r.read.before.first; n < r.read.before.last; n++ {
-				hits += int(p.Calls[n].found)
-			}
-		}
+	worst, a := stats.ResultOK, p.answering(r)
+	hits = int(r.SentHits + a.hits)
+	if c := p.errorOf(a, p.CallsOf(i), true); c != nil {
+		worst = kindResult(c.kind)
 	}
-	calls := p.CallsOf(i)
-	for n := range calls {
-		if c := &calls[n]; !c.is(hidden) {
-			hits += int(c.found)
-			if c.kind.IsError() && !r.warms() {
-				worst = kindResult(c.kind)
-			}
-		} else if c.is(failed) && p.untouched(r, nil) {
-			worst = stats.ResultServerError
-		}
-	}
-	if s := p.answering(r); s.split != nil && s.split.failed {
+	if a.split != nil && a.split.failed {
 		worst = stats.ResultServerError
 	}
 	switch {

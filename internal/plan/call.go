@@ -61,7 +61,7 @@ func (p *Planner) Movable(n int32) bool {
 	if r.step == asking {
 		return p.asksAnother(n)
 	}
-	return (p.replicas(n) > 1 || p.asksNew(r, n)) && r.step == reading && r.readsOnly() &&
+	return (p.replicas(n) > 1 || p.Calls[n].asksNew()) && r.step == reading && r.readsOnly() &&
 		p.movable(r, p.options.Router.Of(int(p.Calls[n].Server)))
 }
 
@@ -74,7 +74,7 @@ func (p *Planner) Writes(n int32) bool {
 // call adds a call of r to server s. It sends line and data one after the other; this is op, as a whole or in
 // part.
 func (p *Planner) call(r *Request, s int, op *protocol.Op, line []byte, data ...[]byte) *Call {
-	if r.gutter != nil && r.Has(protocol.Writes) && p.options.Router.Of(s).IsGutter() {
+	if r.ttl > 0 && r.Has(protocol.Writes) && p.options.Router.Of(s).IsGutter() {
 		line = p.capped(r, op)
 	}
 	n := len(p.Calls)
@@ -115,7 +115,7 @@ func (p *Planner) forward(r *Request, s int) {
 		op := *r.served()
 		op.Drop("q")
 		c = p.send(r, s, &op)
-	case r.Exact && r.gutter == nil:
+	case r.Exact && r.ttl == 0:
 		c = p.call(r, s, &r.Op, r.Raw)
 		c.set(fence, r.Has(protocol.Fenced))
 	default:

@@ -47,7 +47,7 @@ func (p *Planner) afterAny(r *Request, inTime bool) step {
 		return answered
 	}
 	if inTime && p.asksAnother(r.first) {
-		p.triedAgain(r)
+		p.tried(r).tries++
 		return asking
 	}
 	for s := range p.all {
@@ -79,12 +79,9 @@ func (p *Planner) anyServer(avoid []bool) int {
 	return stalls
 }
 
-// asksAnother reports whether a server other than that of call n, of a request that any server can answer, may answer.
+// asksAnother reports whether a server other than that of call n, of a request in the step asking, may answer.
 func (p *Planner) asksAnother(n int32) bool {
 	c := &p.Calls[n]
-	if p.Requests[c.Request].step != asking {
-		return false
-	}
 	p.noteFailed(&p.Requests[c.Request])
 	p.failed[c.Server] = true
 	return p.anyServer(p.failed) >= 0

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 
 	"mcmw/internal/protocol"
@@ -29,11 +30,7 @@ func (p *Planner) TextUndecided(s int) string {
 
 // isAgreed reports whether r, a request for one key, needs a server that decides for all instances.
 func (p *Planner) isAgreed(r *Request) bool {
-	in := r.in
-	if own := r.own(); own != nil {
-		in = own
-	}
-	return r.NumKeys == 1 && r.Has(protocol.Depends) && p.options.Pools[in.Number()].Agreed
+	return r.NumKeys == 1 && r.Has(protocol.Depends) && p.options.Pools[cmp.Or(r.own, r.in).Number()].Agreed
 }
 
 // standing returns the server that decides what depends on the item of place. It sets electors to the servers whose
@@ -83,7 +80,7 @@ func (p *Planner) elect(r *Request) {
 		}
 	}
 	w := p.writeOf(r)
-	w.elected, w.elect, w.turns = true, int32(s), p.turns()
+	w.elect, w.turns = int32(s), p.turns()
 }
 
 // Undecided returns a server of which it may soon be known whether it decides requests[i]; -1: there is none, or the

@@ -22,10 +22,10 @@ func (p *Planner) AppendState(dst []byte) []byte {
 		}
 		dst = fmt.Appendf(dst, "%q %d %t %d %d %d %d %d %d %t %v %d %d %t %t\n", r.Raw, r.step, r.Failed(),
 			r.first, r.last, r.left, rd.tries, w.version, w.fetch, w.dropped, w.repairs, w.chosen, rd.tried.first,
-			r.own() != nil, r.split != nil)
+			r.own != nil, r.split != nil)
 		dst = fmt.Appendf(dst, "%t %t\n", rd.ownToken, rd.byFirst)
 		if s := r.split; s != nil {
-			dst = fmt.Appendf(dst, "%d %d %d %d %q %q\n", s.first, s.last, s.rest, len(s.values), s.refusal, s.lost)
+			dst = fmt.Appendf(dst, "%d %d %d %d %q %q\n", rd.before.first, rd.before.last, s.rest, len(s.values), s.refusal, s.lost)
 		}
 	}
 	// The order in which replies arrived makes a difference only if one of them is not a success.

@@ -36,27 +36,9 @@ func (p *Planner) divert(r *Request) {
 	own := r.in
 	r.set(decided, r.Has(protocol.Conditional))
 	p.noteDiverted(r, own)
-	r.gutter.own = own
+	r.own = own
 	p.enter(r, own.Gutter())
 }
-
-// gutterExtra is what a request needs some of whose keys are in a gutter.
-type gutterExtra struct {
-	own  *route.Group // the pool that the gutter stands in for, if it has only one key
-	ttl  int64        // what it stores in a gutter expires after this many seconds at most
-	tags bool         // the cas of an item in a gutter is shown with a tag; see countsAlike
-}
-
-// own returns the pool of r's only key if a gutter stands in for it; otherwise nil.
-func (r *Request) own() *route.Group {
-	if r.gutter == nil {
-		return nil
-	}
-	return r.gutter.own
-}
-
-// tags reports whether the cas of an item in a gutter is shown to r with a tag.
-func (r *Request) tags() bool { return r.gutter != nil && r.gutter.tags }
 
 // inGutter reports whether a gutter stands in for the servers of place.
 func (p *Planner) inGutter() bool { return p.place[0].Roles.Has(route.Brief) }
@@ -75,19 +57,18 @@ func (p *Planner) divertKey(r *Request, in *route.Group, key []byte) *route.Grou
 
 // noteDiverted records that a key of r, which is routed to the pool own, is in the gutter.
 func (p *Planner) noteDiverted(r *Request, own *route.Group) {
-	ttl := int64(own.GutterTTL())
-	if r.gutter == nil {
+	ttl := int32(own.GutterTTL())
+	if r.ttl == 0 {
 		d := &p.Diverted[own.Number()]
 		if r.Has(protocol.Reads) {
 			d.Reads++
 		} else {
 			d.Writes++
 		}
-		r.gutter = p.gutters.take()
-		*r.gutter = gutterExtra{ttl: ttl}
+		r.ttl = ttl
 	}
-	r.gutter.ttl = min(r.gutter.ttl, ttl)
-	r.gutter.tags = r.Has(protocol.First) && p.countsAlike(own)
+	r.ttl = min(r.ttl, ttl)
+	r.set(tagged, r.Has(protocol.First) && p.countsAlike(own))
 }
 
 // countsAlike reports whether the servers of the pool own and those of its gutter give their items cas that may be
@@ -100,9 +81,9 @@ func (p *Planner) countsAlike(own *route.Group) bool {
 // of several keys bounds the life of each.
 func (p *Planner) capped(r *Request, op *protocol.Op) []byte {
 	bounded := *op
-	bounded.Cap(r.gutter.ttl, p.options.Today())
-	if r.Has(protocol.Conditional) && (r.step == direct || r.step == deciding) && r.gutter.own != nil &&
-		p.countsAlike(r.gutter.own) {
+	bounded.Cap(int64(r.ttl), p.options.Today())
+	if r.Has(protocol.Conditional) && (r.step == direct || r.step == deciding) && r.own != nil &&
+		p.countsAlike(r.own) {
 		bounded.InGutter()
 	}
 	return p.write(&bounded)

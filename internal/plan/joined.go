@@ -35,8 +35,8 @@ type joinSlot struct {
 	part   int32 // the last part that has a get that leads or has joined
 }
 
-// joinExtra is what a get needs that joins another one, or that others join.
-type joinExtra struct {
+// join is what a get knows of gets that it has joined, or that have joined it.
+type join struct {
 	leader  int32 // the request whose calls it waits for; -1: none
 	next    int32 // the list of those that wait for one leader: the leader has the first; -1 ends it
 	waiting int32 // of a leader: how many of them still need the reply
@@ -72,7 +72,7 @@ func hashEnd(key []byte) uint64 {
 // joinable reports whether r is a get, or a gets, that other ones can join.
 func (p *Planner) joinable(r *Request) bool {
 	return p.options.Join && r.NumKeys == 1 && r.Command.IsRetrieval() && r.readsOnly() && r.Answer == "" &&
-		r.whole() && !r.is(strips) && !r.tags() && !r.in.WarmsUp()
+		r.whole() && !r.is(strips) && !r.is(tagged) && !r.in.WarmsUp()
 }
 
 // slot returns the slot for a get of the key, or for a gets, which shows the cas. found: it has one that others can
@@ -100,14 +100,9 @@ func (p *Planner) join(r *Request) bool {
 		return false
 	}
 	leader := &p.Requests[slot.leader]
-	if leader.joins == nil {
-		leader.joins = p.joined.take()
-		*leader.joins = joinExtra{-1, -1, 0}
-	}
-	r.joins = p.joined.take()
-	*r.joins = joinExtra{slot.leader, leader.joins.next, 0}
-	leader.joins.next = r.number
-	leader.joins.waiting++
+	r.leader, r.next = slot.leader, leader.next
+	leader.next = r.number
+	leader.waiting++
 	slot.part = p.part.number
 	p.Joined++
 	return true
@@ -140,17 +135,12 @@ func (p *Planner) separate(r *Request) {
 
 // NextJoined walks the list of the requests that wait for the calls of requests[i]: of i it returns the first, of each
 // of them the next; -1 ends the list.
-func (p *Planner) NextJoined(i int32) int32 {
-	if j := p.Requests[i].joins; j != nil {
-		return j.next
-	}
-	return -1
-}
+func (p *Planner) NextJoined(i int32) int32 { return p.Requests[i].next }
 
 // answering returns the request whose calls answer r.
 func (p *Planner) answering(r *Request) *Request {
 	if r.HasJoined() {
-		return &p.Requests[r.joins.leader]
+		return &p.Requests[r.leader]
 	}
 	return r
 }
@@ -159,8 +149,8 @@ func (p *Planner) answering(r *Request) *Request {
 // asked for again, unless Fail has set the answer.
 func (p *Planner) LeaveOut(i int32) {
 	r := &p.Requests[i]
-	p.Requests[r.joins.leader].joins.waiting--
-	r.joins.leader = -1
+	p.Requests[r.leader].waiting--
+	r.leader = -1
 	r.state |= cut
 }
 
@@ -168,4 +158,4 @@ func (p *Planner) LeaveOut(i int32) {
 func (r *Request) leftOut() bool { return r.is(cut) && r.first == r.last }
 
 // HasJoined reports whether another request's call answers r.
-func (r *Request) HasJoined() bool { return r.joins != nil && r.joins.leader >= 0 }
+func (r *Request) HasJoined() bool { return r.leader >= 0 }

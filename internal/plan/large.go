@@ -52,9 +52,7 @@ type split struct {
 	// be asked for again; -1: nothing.
 	values []splitValue
 	rest   int
-	// first and last are the calls that asked for the values, while the calls of the present step ask for chunks.
-	first, last int32
-	failed      bool // a value's chunks could not be read
+	failed bool // a value's chunks could not be read
 }
 
 // splitValue is a value in the answer to a read.

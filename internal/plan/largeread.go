@@ -27,7 +27,7 @@ func (p *Planner) beginsHead(c *Call, element []byte, size int) bool {
 func (p *Planner) afterSplit(r *Request) step {
 	again := false
 	s := r.split
-	s.values, s.rest, s.first, s.last = s.values[:0], -1, r.first, r.last
+	s.values, s.rest, p.readOf(r).before = s.values[:0], -1, r.span
 	switch {
 	case !r.Command.IsRetrieval():
 		p.listValues(s, r.first, r.Keys, 0)
@@ -141,37 +141,6 @@ func (p *Planner) afterGather(r *Request, inTime bool) step {
 	return p.afterIncomplete(r)
 }
 
-// afterRevisit decides which heads are deleted.
-func (p *Planner) afterRevisit(r *Request, inTime bool) step {
-	if next := p.askOthers(r, inTime); next != answered {
-		return next
-	}
-	s, again := r.split, false
-	for k := range s.values {
-		if v := &s.values[k]; v.missing {
-			again = p.judgeRevisit(v) || again
-		}
-	}
-	if again && !r.is(fixed) {
-		return discarding
-	}
-	return p.afterReplaced(r)
-}
-
-// afterDiscard notes which heads were deleted.
-func (p *Planner) afterDiscard(r *Request, inTime bool) step {
-	if next := p.askOthers(r, inTime); next != answered {
-		return next
-	}
-	s := r.split
-	for k := range s.values {
-		if v := &s.values[k]; v.end != 0 {
-			p.judgeDiscard(v)
-		}
-	}
-	return p.afterReplaced(r)
-}
-
 // afterReplaced reads r again if another value has replaced a head: by now a miss would be wrong.
 func (p *Planner) afterReplaced(r *Request) step {
 	replaced := func(v splitValue) bool { return v.replaced && v.failure == nil }
@@ -181,8 +150,7 @@ func (p *Planner) afterReplaced(r *Request) step {
 		r.Fail(textReplaced)
 	default:
 		r.read.rereads++
-		r.split = nil
-		return retrying
+		return p.readAgain(r)
 	}
 	p.endSplit(r)
 	return answered
@@ -207,13 +175,6 @@ func (c *Call) isPart() bool {
 	return c.form == formChunk || c.form == formHead || c.form == formStored
 }
 
-// endSplit ends the steps that follow the heads'. Afterwards the calls of r are those of the heads again.
-func (p *Planner) endSplit(r *Request) {
-	s := r.split
-	r.first, r.last = s.first, s.last
-	p.finishSplit(r)
-}
-
 // keyOf returns the key of v, a value that r has read.
 func (r *Request) keyOf(v *splitValue) protocol.KeyText {
 	if !r.Command.IsRetrieval() {
@@ -236,60 +197,77 @@ func (p *Planner) planRevisit(r *Request) {
 	}
 }
 
-// judgeRevisit decides what follows from reading the head of v again, and reports whether a call does.
-func (p *Planner) judgeRevisit(v *splitValue) (again bool) {
+// afterRevisit decides which heads are deleted.
+func (p *Planner) afterRevisit(r *Request, inTime bool) step {
+	if next := p.askOthers(r, inTime); next != answered {
+		return next
+	}
+	again := false
+	for k := range r.split.values {
+		if v := &r.split.values[k]; v.missing {
+			_, discards := p.judgeRevisit(r, v)
+			again = again || discards
+		}
+	}
+	if again && !r.is(fixed) {
+		return discarding
+	}
+	return p.afterReplaced(r)
+}
+
+// judgeRevisit decides what follows from reading the head of v again: op, unless ok is false. It deletes the head by
+// its cas, so that nothing that was stored later is lost, or leaves an item that has replaced the head as it was.
+func (p *Planner) judgeRevisit(r *Request, v *splitValue) (op protocol.Op, ok bool) {
 	c := &p.Calls[v.revisit]
 	if c.kind.IsError() {
 		v.failure = c.reply
-		return false
+		return op, false
 	}
-	it, ok := protocol.DecodeItem(c.reply)
-	still := ok && v.isStill(c, it)
-	v.replaced = c.is(dropped) || ok && !still
-	return still && it.CAS != 0 || v.replaced && it.Won && it.Stale
-}
-
-// isStill reports whether item it in c's reply is the head of v. It is not if its data was not kept.
-func (v *splitValue) isStill(c *Call, it protocol.Item) bool {
-	return !c.is(dropped) && bytes.Equal(it.Data, v.element[len(v.element)-v.size-len(crlf):])
-}
-
-// judgeDiscard notes the result of deleting the head of v.
-func (p *Planner) judgeDiscard(v *splitValue) {
-	switch c := &p.Calls[v.end]; {
-	case c.kind.IsError():
-		v.failure = c.reply
-	case c.kind == protocol.ReplyMetaExists:
-		v.replaced = true
+	it, found := protocol.DecodeItem(c.reply)
+	still := found && !c.is(dropped) && bytes.Equal(it.Data, v.element[len(v.element)-v.size-len(crlf):])
+	v.replaced = !still && (found || c.is(dropped))
+	switch {
+	case still && it.CAS != 0:
+		return r.keyOf(v).Cut(it.CAS), true
+	case v.replaced && it.Won && it.Stale:
+		return r.keyOf(v).GiveBack(it.CAS), true
 	}
+	return op, false
 }
 
-// planDiscard deletes those heads by their cas, so that nothing that was stored later is lost. It leaves an item that
-// has replaced a head as it was.
+// planDiscard sends what follows from reading heads again.
 func (p *Planner) planDiscard(r *Request) {
-	s := r.split
-	for k := range s.values {
-		v := &s.values[k]
-		if !v.missing || v.failure != nil {
+	for k := range r.split.values {
+		v := &r.split.values[k]
+		if !v.missing {
 			continue
 		}
-		seen := &p.Calls[v.revisit]
-		it, ok := protocol.DecodeItem(seen.reply)
-		var op protocol.Op
-		switch {
-		case !ok:
-			continue
-		case v.isStill(seen, it) && it.CAS != 0:
-			op = r.keyOf(v).Cut(it.CAS)
-		case it.Won && it.Stale:
-			op = r.keyOf(v).GiveBack(it.CAS)
-		default:
-			continue
+		if op, ok := p.judgeRevisit(r, v); ok {
+			v.end = int32(len(p.Calls))
+			c := p.send(r, int(p.Calls[v.revisit].Server), &op)
+			c.form, c.state = formStored, hidden
 		}
-		v.end = int32(len(p.Calls))
-		c := p.send(r, int(seen.Server), &op)
-		c.form, c.state = formStored, hidden
 	}
+}
+
+// afterDiscard notes which heads were deleted.
+func (p *Planner) afterDiscard(r *Request, inTime bool) step {
+	if next := p.askOthers(r, inTime); next != answered {
+		return next
+	}
+	for k := range r.split.values {
+		v := &r.split.values[k]
+		if v.end == 0 {
+			continue
+		}
+		switch c := &p.Calls[v.end]; {
+		case c.kind.IsError():
+			v.failure = c.reply
+		case c.kind == protocol.ReplyMetaExists:
+			v.replaced = true
+		}
+	}
+	return p.afterReplaced(r)
 }
 
 // judgeChunks checks the chunks of v.
@@ -321,9 +299,11 @@ func (p *Planner) chunk(v *splitValue, n int) []byte {
 	return protocol.Value(p.Calls[v.first+int32(n)].reply, end-start)
 }
 
-// finishSplit replaces the reply to an mg whose value is missing or could not be read.
-func (p *Planner) finishSplit(r *Request) {
+// endSplit ends the steps that follow the heads'. Afterwards the calls of r are those of the heads again. It replaces
+// the reply to an mg whose value is missing or could not be read.
+func (p *Planner) endSplit(r *Request) {
 	s := r.split
+	r.span = r.read.before
 	for k := range s.values {
 		v := &s.values[k]
 		s.failed = s.failed || v.failure != nil
@@ -346,10 +326,7 @@ func (p *Planner) finishSplit(r *Request) {
 // addSplitValues is addValues for a request with a split.
 func (p *Planner) addSplitValues(r *Request, calls []Call, out Output) (rest int) {
 	s := r.split
-	failure := p.failureOf(r, calls)
-	for i := range calls {
-		calls[i].found = 0
-	}
+	failure := []byte(nil)
 	for k := range s.values {
 		v := &s.values[k]
 		switch {
@@ -359,10 +336,10 @@ func (p *Planner) addSplitValues(r *Request, calls []Call, out Output) (rest int
 			}
 		case !v.missing:
 			p.addSplitValue(r, v, v.key, out)
-			p.Calls[v.call].found++
+			r.hits++
 		}
 	}
-	return p.endValues(r, failure, s.rest, out)
+	return p.endValues(r, calls, failure, s.rest, out)
 }
 
 // addSplitValue adds v with key, unless that is nil.

@@ -6,7 +6,7 @@ import "mcmw/internal/protocol"
 // joined another get, or if it is a gutter's server, whose values must not be kept. So must a cas that is no version.
 func (p *Planner) Asked(i int32) int {
 	r := &p.Requests[i]
-	if !r.Has(protocol.Reads) || r.first+1 != r.last || r.own() != nil || r.warms() || r.touches() ||
+	if !r.Has(protocol.Reads) || r.first+1 != r.last || r.own != nil || r.warms() || r.touches() ||
 		r.Has(protocol.First) &&
 			!p.versioned(r.in) {
 		return -1

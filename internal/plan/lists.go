@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"strconv"
 	"strings"
@@ -55,7 +56,7 @@ func addedLists(dst, own []byte, calls []Call) []byte {
 	}
 	maps.Copy(values, owned)
 	for _, name := range names {
-		dst = append(append(append(append(append(dst, "STAT "...), name...), ' '), values[name]...), protocol.CRLF...)
+		dst = fmt.Appendf(dst, "STAT %s %s\r\n", name, values[name])
 	}
 	return append(dst, protocol.TextEnd...)
 }

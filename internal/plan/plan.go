@@ -172,8 +172,6 @@ type part struct {
 type extras struct {
 	writes   stock[writeExtra]
 	readings stock[readExtra]
-	joined   stock[joinExtra]
-	gutters  stock[gutterExtra]
 	splits   stock[split]
 	renames  stock[stripped]
 }
@@ -260,7 +258,7 @@ func (p *Planner) Add(r *request.Request) (i int32) {
 	i = int32(len(p.Requests))
 	p.Requests = extend(p.Requests)
 	added := &p.Requests[i]
-	added.Request, added.number, added.key = r, i, key
+	added.Request, added.number, added.key, added.join = r, i, key, join{leader: -1, next: -1}
 	if r.Has(protocol.Conditional) {
 		added.state = decided
 	}

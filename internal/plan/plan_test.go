@@ -333,7 +333,9 @@ func TestALateReplyToAGetThatOthersHaveAnsweredIsDropped(t *testing.T) {
 		}
 		x.reply(n, reply+"END\r\n")
 	}
-	assert.Equal(t, value(a, "3")+value(b, "3")+"END\r\n", x.answer(i))
+	assert.Equal(t, value(a, "3")+value(b, "1")+"END\r\n", x.answer(i), "only what the server owed is asked for again")
+	result, hits := x.Result(i)
+	assert.Equal(t, []any{stats.ResultOK, 2}, []any{result, hits})
 }
 
 func TestTheElementsOfAReplyMustFitItsRequest(t *testing.T) {

@@ -27,14 +27,7 @@ func (p *Planner) Postpone(i int32, rest int) {
 		r.NumKeys--
 	}
 	r.Keys = r.Keys[rest:]
-	for _, c := range p.CallsOf(i) {
-		r.SentHits += c.found
-	}
-	if r.warms() {
-		for n := r.read.before.first; n < r.read.before.last; n++ {
-			r.SentHits += p.Calls[n].found
-		}
-	}
+	r.SentHits += p.answering(r).hits
 }
 
 // Restore gives requests[i] back the keys that Limit took away.

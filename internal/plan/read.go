@@ -29,6 +29,7 @@ type readKey struct {
 	key, keyEnd  int32 // offsets in the request's Keys
 	strip        int32 // length of the prefix that the servers do not get, bytes
 	start, end   int32 // offsets in the reply; 0: there is no value
+	unread       bool  // it has to be asked for
 	lacks        bool  // the pool that is warmed up has answered that it does not hold it
 }
 
@@ -71,11 +72,11 @@ func (p *Planner) planRead(r *Request, c *choice) {
 	}
 	anywhere := in.Everywhere() && p.readsAny(r, in)
 	switch {
-	case r.Answer != "":
+	case r.Answer != "", r.spread():
 		p.planByPlacement(r, c) // which writes its own lines
 	case len(p.all) == 1 && r.whole() && (!r.touches() || len(r.Keys) <= maxTouchLine):
 		p.forward(r, 0)
-	case (r.is(strips) || r.tags()) && r.Command.IsRetrieval():
+	case (r.is(strips) || r.is(tagged)) && r.Command.IsRetrieval():
 		p.planByPlacement(r, c)
 	case anywhere && r.NumKeys > 1 && p.options.Sharded:
 		p.planEvenly(r, in, c)
@@ -230,42 +231,44 @@ func keysEnd(keys []byte, n int) int {
 }
 
 // planByPlacement plans one call per server for the keys that are read there, in the order of the request; several
-// calls for a long gat.
+// calls for a long gat. Of a retrieval that was planned before, only the unread keys are asked for.
 func (p *Planner) planByPlacement(r *Request, c *choice) {
-	if r.NumKeys == 1 && r.Answer == "" && r.whole() && !r.touches() && !r.is(strips) && !r.tags() && !r.in.WarmsUp() {
+	if r.NumKeys == 1 && r.Answer == "" && r.whole() && !r.touches() && !r.is(strips) && !r.is(tagged) && !r.in.WarmsUp() {
 		p.forward(r, p.readServer(r, r.in, r.key, c))
 		return
 	}
 	rd, router := p.readOf(r), p.routerOf(r)
-	common, offset := -1, 0
+	first, common, k, offset := len(rd.keys) == 0, -1, 0, 0
 	for key := range each(r.Keys) {
 		in, stored := router.At(key)
-		s := p.warmServer(r, key, c)
-		if s < 0 {
-			s = p.readServer(r, p.divertKey(r, in, stored), stored, c)
+		end := offset + len(key)
+		if first {
+			rd.keys = append(rd.keys, readKey{
+				key: int32(offset), keyEnd: int32(end), strip: int32(len(key) - len(stored)), unread: true,
+			})
 		}
-		if len(rd.keys) == 0 {
+		at, s := &rd.keys[k], -1
+		if at.unread {
+			if s = p.warmServer(r, key, c); s < 0 {
+				s = p.readServer(r, p.divertKey(r, in, stored), stored, c)
+			}
+		}
+		if k == 0 {
 			common = s
 		} else if common != s {
 			common = -1
 		}
-		end := offset + len(key)
-		rd.keys = append(rd.keys, readKey{
-			server: int32(s), key: int32(offset), keyEnd: int32(end), strip: int32(len(key) - len(stored)),
-		})
-		offset = end + len(blank)
+		at.server = int32(s)
+		k, offset = k+1, end+len(blank)
 	}
 	// Each key of a gat may become a miss on its own.
-	if common >= 0 && !r.warms() && !r.is(strips) && !r.tags() && r.Answer == "" && r.whole() &&
+	if first && common >= 0 && !r.warms() && !r.is(strips) && !r.is(tagged) && r.Answer == "" && r.whole() &&
 		(!r.touches() || len(r.Keys) <= maxTouchLine && !p.options.GetErrorMiss) {
 		p.forward(r, common)
 		rd.keys = rd.keys[:0]
 	} else {
 		for s := range p.all {
 			p.planKeysOf(r, s, rd.keys)
-		}
-		if r.warms() {
-			rd.before = r.span
 		}
 	}
 	if r.touches() && p.options.Router.N() > 1 {
@@ -276,7 +279,7 @@ func (p *Planner) planByPlacement(r *Request, c *choice) {
 // planKeysOf plans the calls for the keys that are read from server s.
 func (p *Planner) planKeysOf(r *Request, s int, keys []readKey) {
 	start, ordinal := len(p.lines), int32(0) // where the keys of the line begin in lines, and how many there are
-	versioned, command := r.warms() && r.step != warming && p.fills[s], r.Command
+	versioned, command := r.warms() && r.step == reading && p.fills[s], r.Command
 	if versioned {
 		command = protocol.Gets
 	}
@@ -389,23 +392,53 @@ func (p *Planner) afterRead(r *Request, inTime bool) (next step) {
 // askOthers returns the step in which other servers are asked for what r, a read, did not get, or the same server if
 // that has closed the connection, as a restarted server does.
 func (p *Planner) askOthers(r *Request, inTime bool) (next step) {
+	asksAll := r.step == reading || r.step == retrying // otherwise the step has asked for heads or chunks alone
 	switch {
 	case r.Answer != "" || r.is(fixed) || !inTime:
-		return answered
-	case r.warms():
-		next = p.afterWarming(r)
 	case r.read != nil && r.read.ownToken && !r.read.byFirst:
-		next = p.rereadFirst(r)
+		r.read.byFirst = true
+		return p.readAgain(r)
+	case r.warms(), r.is(failed) && r.spread() && !r.touches() && asksAll:
+		if !p.findUnread(r) {
+			return answered
+		}
+		if rd := p.tried(r); !rd.warms || r.step == retrying {
+			rd.tries++
+		}
+		return retrying
 	case r.is(failed) && p.mayRetry(r):
-		p.triedAgain(r)
-		next = retrying
-	case r.touches() && p.failureOf(r, p.Calls[r.first:r.last]) == nil && !p.untouched(r, nil):
-		next = p.afterOldFirst(r)
-	}
-	if next != answered {
-		r.split = nil
+		next = p.readAgain(r)
+		r.read.tries++
+	case r.touches() && p.errorOf(r, p.Calls[r.first:r.last], false) == nil && !p.untouched(r, nil):
+		if next = p.afterOldFirst(r); next != answered {
+			r.split = nil
+		}
 	}
 	return next
+}
+
+// findUnread finds the keys of r, a read whose step has ended, that a server has failed to answer and another one may
+// answer, or that a server which is warmed up lacks. It reports whether there are any.
+func (p *Planner) findUnread(r *Request) (some bool) {
+	if !r.spread() { // an mg
+		c := &p.Calls[r.first]
+		if c.is(failed) {
+			return p.mayTryAgain(r, r.first)
+		}
+		it, _ := protocol.DecodeItem(c.reply)
+		lacks := c.asksNew() && (c.kind == protocol.ReplyMetaMiss || protocol.IsProvisional(it.CAS))
+		r.read.lacks = r.read.lacks || lacks
+		return lacks
+	}
+	for k := range r.read.keys {
+		at := &r.read.keys[k]
+		c := &p.Calls[at.call]
+		lacks := c.asksNew() && c.kind == protocol.ReplyEnd && at.end == 0 && !(c.cutOff() && int32(k) >= c.cut)
+		at.unread = lacks || at.call >= r.first && c.is(failed) && p.mayTryAgain(r, at.call)
+		at.lacks = at.lacks || lacks
+		some = some || at.unread
+	}
+	return some
 }
 
 // mayRetry reports whether a server has failed the read r and there is a server to ask instead.
@@ -418,23 +451,40 @@ func (p *Planner) mayRetry(r *Request) bool {
 	return false
 }
 
+// mayTryAgain reports whether another server can be asked for what call n of the read r asks for, or the same one, if it
+// has closed the connection. A gat that expires its items has done so on the other servers.
+func (p *Planner) mayTryAgain(r *Request, n int32) bool {
+	c, replicas := &p.Calls[n], p.replicas(n)
+	switch {
+	case c.asksNew():
+		return true
+	case replicas > 1:
+		return r.tries() < replicas-1 && !r.Expires()
+	}
+	return c.is(lost) && r.tries() == 0
+}
+
 // planRetry plans a read again, without the servers that failed it.
 func (p *Planner) planRetry(r *Request) {
 	p.noteFailed(r)
-	if r.read != nil {
-		r.read.keys = r.read.keys[:0]
-	}
 	p.planRead(r, &choice{avoid: p.failed})
 }
 
-// triedAgain notes that another server is asked for what r asked for.
-func (p *Planner) triedAgain(r *Request) {
+// readAgain returns the step in which all of r, a read, is asked for again.
+func (p *Planner) readAgain(r *Request) step {
+	rd := p.tried(r)
+	rd.keys, r.split = rd.keys[:0], nil
+	return retrying
+}
+
+// tried notes that other servers are asked for what r asked for.
+func (p *Planner) tried(r *Request) *readExtra {
 	rd := p.readOf(r)
-	if rd.tries == 0 {
+	if rd.tried.last == 0 {
 		rd.tried.first = r.first
 	}
-	rd.tries++
 	rd.tried.last = r.last
+	return rd
 }
 
 // noteFailed sets failed to the servers that failed r in earlier attempts.

@@ -176,8 +176,8 @@ func (p *Planner) endCall(c *Call) (ended bool) {
 // Forget says that requests[i] is answered. It lets go of the replies of its step, unless a request that has joined it
 // needs them.
 func (p *Planner) Forget(i int32) {
-	if r := p.answering(&p.Requests[i]); r.joins != nil && r.joins.waiting > 0 {
-		r.joins.waiting--
+	if r := p.answering(&p.Requests[i]); r.waiting > 0 {
+		r.waiting--
 		return
 	}
 	calls := p.CallsOf(i)

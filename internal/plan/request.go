@@ -18,14 +18,18 @@ type Request struct {
 	// Calls[first:last] are those of the step. left of them have not ended.
 	span
 	left int32
+	hits int32  // of a retrieval: number of values in the answer
 	text string // the answer, if it is fixed; see Fail
 	// stripped is its only key as the servers know it, without a prefix.
 	stripped *stripped
 	write    *writeExtra
 	read     *readExtra
-	joins    *joinExtra
-	gutter   *gutterExtra
 	split    *split
+	join
+	// ttl is how long, in seconds, what it stores in a gutter may live at most; 0: none of its keys is in one. own is
+	// the pool that the gutter stands in for, if it has only one key; otherwise nil.
+	ttl int32
+	own *route.Group
 }
 
 // span are Calls[first:last].
@@ -44,17 +48,17 @@ const (
 	cut       // a value that arrived was not kept
 	fixed     // text is the answer, whatever the servers reply
 	guarded   // a tombstone of its key undoes it; see hold.go
+	tagged    // the cas of an item in a gutter is shown to it with a tag; see countsAlike
 	// Of a call.
-	fence     // see Fence
-	reads     // see Reads
-	dropped   // see Dropped
-	hidden    // the client does not get its reply, unless it is an error
-	stores    // it stores an item under the request's version
-	empties   // it deletes the key on a server that must not hold it; see route.Row
-	afterMiss // the pool that is warmed up has answered that it holds none of the call's keys
-	lost      // it failed because the server closed the connection
-	skipped   // the line end after the data of a value that is too large comes next
-	final     // that line end ends the reply
+	fence   // see Fence
+	reads   // see Reads
+	dropped // see Dropped
+	hidden  // the client does not get its reply, unless it is an error
+	stores  // it stores an item under the request's version
+	empties // it deletes the key on a server that must not hold it; see route.Row
+	lost    // it failed because the server closed the connection
+	skipped // the line end after the data of a value that is too large comes next
+	final   // that line end ends the reply
 )
 
 // is reports whether s has one of the bits.
@@ -82,8 +86,8 @@ type writeExtra struct {
 	fetch   int32          // the call that fetches the result; 0: none
 	dropped bool           // the other servers must not hold the key
 	repairs []int32        // the servers on which the key is being deleted
-	// elected: server elect decides it for all instances, by roles whose turns add up to turns. undone: see Undone.
-	elected       bool
+	// elect is the server that decides it for all instances, by roles whose turns add up to turns; -1: there is none.
+	// undone: see Undone.
 	elect, undone int32
 	turns         uint32
 }
@@ -96,9 +100,10 @@ type readExtra struct {
 	tries   int
 	tried   span
 	rereads uint8 // how often it was read again because others replaced what it read
-	// warms: some of its keys were looked up on servers that are warmed up. before are the calls that did so, or those
-	// of a gat before emptying.
-	warms  bool
+	// warms: some of its keys were looked up on servers that are warmed up. lacks: it is an mg, and such a server has
+	// answered that it does not hold the key.
+	warms, lacks bool
+	// before are the calls that have read its values, while those of the present step do what follows.
 	before span
 	// ownToken: a server that is not the first of its key has shown a cas of its own. byFirst: only first servers may
 	// answer it. See versions.go.
@@ -134,15 +139,14 @@ func (e *extras) reset() {
 	for _, x := range e.renames.values[:e.renames.used] {
 		*x = stripped{}
 	}
-	e.writes.used, e.readings.used, e.joined.used = 0, 0, 0
-	e.gutters.used, e.splits.used, e.renames.used = 0, 0, 0
+	e.writes.used, e.readings.used, e.splits.used, e.renames.used = 0, 0, 0, 0
 }
 
 // writeOf returns r.write, which it makes if there is none.
 func (p *Planner) writeOf(r *Request) *writeExtra {
 	if r.write == nil {
 		r.write = p.writes.take()
-		*r.write = writeExtra{place: r.write.place[:0], repairs: r.write.repairs[:0], chosen: -1, undone: -1}
+		*r.write = writeExtra{place: r.write.place[:0], repairs: r.write.repairs[:0], chosen: -1, elect: -1, undone: -1}
 	}
 	return r.write
 }
@@ -171,7 +175,7 @@ func (r *Request) tries() int {
 }
 
 // elected reports whether a server decides r for all instances.
-func (r *Request) elected() bool { return r.write != nil && r.write.elected }
+func (r *Request) elected() bool { return r.write != nil && r.write.elect >= 0 }
 
 // chosen returns the call whose reply the client gets; -1 while that is undecided.
 func (r *Request) chosen() int32 {

@@ -14,8 +14,7 @@ const (
 	flushing               // of a flush_all: servers that get writes last get it again
 	asking                 // any server may answer
 	reading                // a server for each key is asked
-	retrying               // other servers are asked for what a server failed to answer
-	warming                // others are asked for what a server that is warmed up does not hold
+	retrying               // other servers are asked for what a server failed to answer or, being warmed up, lacks
 	gathering              // the chunks of values are asked for
 	revisiting             // heads whose chunks are incomplete are read again
 	discarding             // such heads are deleted
@@ -46,7 +45,6 @@ var steps = [...]struct {
 	asking:     {(*Planner).planAny, (*Planner).afterAny, FollowsRead},
 	reading:    {(*Planner).planReading, (*Planner).afterRead, FollowsRead},
 	retrying:   {(*Planner).planRetry, (*Planner).afterRead, FollowsRead},
-	warming:    {(*Planner).planWarming, (*Planner).afterRead, FollowsRead},
 	gathering:  {(*Planner).planGather, (*Planner).afterGather, FollowsRead},
 	revisiting: {(*Planner).planRevisit, (*Planner).afterRevisit, FollowsRead},
 	discarding: {(*Planner).planDiscard, (*Planner).afterDiscard, FollowsRead},
@@ -149,13 +147,12 @@ func (p *Planner) Follows(n int32) Follows {
 	if p.Calls[n].IsCheck() {
 		return FollowsNothing
 	}
-	r, replicas := &p.Requests[p.Calls[n].Request], p.replicas(n)
-	may := replicas > 1
+	r, may := &p.Requests[p.Calls[n].Request], p.replicas(n) > 1
 	switch {
 	case r.step == asking:
 		may = p.asksAnother(n)
 	case r.Has(protocol.Reads):
-		may = r.tries() < replicas-1 && !r.Expires() || p.asksNew(r, n)
+		may = p.mayTryAgain(r, n)
 	}
 	if !may {
 		return FollowsNothing

@@ -88,7 +88,7 @@ func (p *Planner) shown(r *Request, c *Call, it protocol.Item, key []byte) []byt
 		p.lines = it.Rename(p.lines, r.key, key)
 	}
 	it.HasCAS = it.HasCAS && c.form != formClientVersion
-	if r.tags() && p.options.Router.Of(int(c.Server)).IsGutter() {
+	if r.is(tagged) && p.options.Router.Of(int(c.Server)).IsGutter() {
 		it.CAS |= protocol.FirstOfGutter
 	}
 	start := len(p.lines)
@@ -98,7 +98,7 @@ func (p *Planner) shown(r *Request, c *Call, it protocol.Item, key []byte) []byt
 
 // changes reports whether shown changes replies of c.
 func (p *Planner) changes(r *Request, c *Call) bool {
-	return c.form == formClientVersion || r.tags() && p.options.Router.Of(int(c.Server)).IsGutter()
+	return c.form == formClientVersion || r.is(tagged) && p.options.Router.Of(int(c.Server)).IsGutter()
 }
 
 // addElement adds a VALUE of c's reply as r's client should see it: with key, unless that is nil.

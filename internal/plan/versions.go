@@ -124,12 +124,3 @@ func (p *Planner) noteToken(r *Request, s int, key []byte, cas uint64) {
 		p.readOf(r).ownToken = true
 	}
 }
-
-// rereadFirst makes the read r ask the first servers of its keys.
-func (p *Planner) rereadFirst(r *Request) step {
-	if r.read.tries == 0 {
-		r.read.tried.first = r.first
-	}
-	r.read.byFirst, r.read.tried.last = true, r.last
-	return retrying
-}

@@ -5,7 +5,6 @@ import (
 
 	"mcmw/internal/protocol"
 	"mcmw/internal/route"
-	"mcmw/internal/stats"
 )
 
 // A read asks a pool that is warmed up (route.MigrationWarmUp), the new pool, before the pool that its keys are in, the
@@ -58,7 +57,7 @@ func (r *Request) mayAskNew() bool { return r.IsRead() && r.Answer == "" }
 // warmServer returns the server that is warmed up and that the read r asks first for key; -1: there is none. If only
 // some servers of the pool are warmed up, it is the server that would be read without a warm-up.
 func (p *Planner) warmServer(r *Request, key []byte, c *choice) int {
-	if p.fills == nil || !r.mayAskNew() {
+	if p.fills == nil || !r.mayAskNew() || r.step != reading {
 		return -1
 	}
 	in := p.reads.In(key)
@@ -100,133 +99,11 @@ func (p *Planner) planMgOnNew(r *Request, in *route.Group, c *choice) bool {
 	op.Fields |= protocol.FieldsOf("c")
 	call := p.send(r, s, &op)
 	call.form, call.state = formClientVersion, reads
-	p.readOf(r).before = r.span
 	return true
 }
 
-// asksNew reports whether call n is the read r's question to a server that is warmed up.
-func (p *Planner) asksNew(r *Request, n int32) bool {
-	return r.warms() && r.step != warming && p.Calls[n].form == formClientVersion
-}
-
-// afterWarming lets other servers be asked for keys of a read that were not found in the pool that is warmed up, or not
-// answered.
-func (p *Planner) afterWarming(r *Request) step {
-	again := false
-	if !r.Command.IsRetrieval() {
-		c := &p.Calls[r.first]
-		switch {
-		case r.step != warming && !c.is(failed):
-			it, _ := protocol.DecodeItem(c.reply)
-			again = c.kind == protocol.ReplyMetaMiss || protocol.IsProvisional(it.CAS)
-		case c.is(failed):
-			again = r.step != warming || p.mayTryAgain(r, r.first)
-		}
-	} else {
-		for k := range r.read.keys {
-			at := &r.read.keys[k]
-			n := at.call
-			c := &p.Calls[n]
-			switch {
-			case n < r.first: // an earlier step has answered it
-				continue
-			case c.is(failed):
-				at.server = keyUnread
-				if c.form != formClientVersion && !p.mayTryAgain(r, n) {
-					at.server = keyAnswered
-				}
-			case c.form != formClientVersion || c.kind != protocol.ReplyEnd || c.cutOff() && int32(k) >= c.cut:
-				at.server = keyAnswered
-			case at.end > 0:
-				at.server = keyAnswered
-			default:
-				at.server, at.lacks = keyUnread, true
-			}
-			again = again || at.server == keyUnread
-		}
-	}
-	if !again {
-		return answered
-	}
-	switch r.step {
-	case warming:
-		r.read.tries++
-	case reading:
-		r.read.tried.first = r.first
-	}
-	r.read.tried.last = r.last
-	return warming
-}
-
-// Values of readKey.server while it is not known from which server a key will be read.
-const (
-	keyAnswered = -1 // none: the key is answered
-	keyUnread   = -2 // still to be chosen
-)
-
-// mayTryAgain reports whether another server can be asked for what call n, which failed, asked for; or the same one, if
-// it closed the connection. A gat that expires its items has done so on the other servers.
-func (p *Planner) mayTryAgain(r *Request, n int32) bool {
-	replicas := p.replicas(n)
-	if replicas > 1 {
-		return r.tries() < replicas-1 && !r.Expires()
-	}
-	return p.Calls[n].is(lost) && r.tries() == 0
-}
-
-// planWarming asks other servers for what afterWarming has found missing.
-func (p *Planner) planWarming(r *Request) {
-	p.noteFailed(r)
-	c := &choice{avoid: p.failed}
-	if !r.Command.IsRetrieval() {
-		lacks := !p.Calls[r.read.before.first].is(failed)
-		p.forward(r, p.readServer(r, r.in, r.key, c))
-		p.Calls[len(p.Calls)-1].set(afterMiss, lacks)
-		return
-	}
-	keys := r.read.keys
-	for _, lacks := range []bool{true, false} {
-		first := len(p.Calls)
-		for k := range keys {
-			key := keys[k].of(r.Keys)
-			if keys[k].server == keyUnread && keys[k].lacks == lacks {
-				in, stored := p.reads.At(key)
-				keys[k].server = int32(p.readServer(r, in, stored, c))
-			}
-		}
-		for s := range p.all {
-			p.planKeysOf(r, s, keys)
-		}
-		for n := first; n < len(p.Calls); n++ {
-			p.Calls[n].set(afterMiss, lacks)
-		}
-		for k := range keys {
-			if keys[k].server >= 0 {
-				keys[k].server = keyAnswered
-			}
-		}
-	}
-}
-
-// unansweredOf returns the error that answers the read r, nil if there is none: the last error of a key that has no
-// answer. A key that the pool which is warmed up does not hold always has an answer, a miss.
-func (p *Planner) unansweredOf(r *Request) (failure []byte) {
-	for _, at := range r.read.keys {
-		if c := &p.Calls[at.call]; c.kind.IsError() && !c.cutOff() &&
-			!(c.is(failed) && (c.is(afterMiss) || p.options.GetErrorMiss)) {
-			failure = c.reply
-		}
-	}
-	return failure
-}
-
-// worstOf classifies unansweredOf.
-func (p *Planner) worstOf(r *Request) stats.Result {
-	if p.unansweredOf(r) != nil {
-		return stats.ResultServerError
-	}
-	return stats.ResultOK
-}
+// asksNew reports whether c is a read's question to a server that is warmed up.
+func (c *Call) asksNew() bool { return c.form == formClientVersion }
 
 // noteWarmed counts how the read of key ended with call c. lacks: the pool that is warmed up does not hold it.
 func (p *Planner) noteWarmed(key []byte, c *Call, lacks, found bool) {
@@ -236,7 +113,7 @@ func (p *Planner) noteWarmed(key []byte, c *Call, lacks, found bool) {
 	}
 	w := &p.Warming[pool.Number()]
 	switch {
-	case c.form == formClientVersion && found:
+	case c.asksNew() && found:
 		w.New++
 	case c.is(failed):
 		w.Unanswered++
@@ -252,7 +129,7 @@ func (p *Planner) noteWarmed(key []byte, c *Call, lacks, found bool) {
 
 // noteWarming is noteWarmed for the mg r, whose reply is c's.
 func (p *Planner) noteWarming(r *Request, c *Call) {
-	p.noteWarmed(r.ClientKey(), c, c.is(afterMiss), c.kind.Shows())
+	p.noteWarmed(r.ClientKey(), c, r.read.lacks, c.kind.Shows())
 }
 
 // afterOldFirst lets the servers that get writes last be asked to delete keys or to change their expiry, after a step
@@ -312,7 +189,7 @@ func (p *Planner) afterEmptying(r *Request, _ bool) step {
 			r.Fail(string(c.reply))
 		}
 	}
-	r.span, r.read.before = r.read.before, span{}
+	r.span = r.read.before
 	if r.split == nil || r.is(fixed) {
 		return answered
 	}

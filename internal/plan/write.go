@@ -134,7 +134,7 @@ func (p *Planner) afterWrite(r *Request, _ bool) step {
 			// On a server that must not hold the key only a failure counts. It counts like a replica's, by the rule of
 			// the server's own pool.
 			of := p.options.Router.Of(int(c.Server))
-			if outcomeOf(r, c) == replica.Success || c.is(failed) && of == r.own() {
+			if outcomeOf(r, c) == replica.Success || c.is(failed) && of == r.own {
 				continue
 			}
 			if p.options.Pools[of.Number()].Ack == replica.AckAll {
@@ -253,7 +253,7 @@ func (p *Planner) Dispensable(n int32) bool {
 func (p *Planner) Withhold(i, server int32, out Output) bool {
 	r := &p.Requests[i]
 	if r.touches() {
-		if r.is(fixed) || p.failureOf(r, p.CallsOf(i)) != nil {
+		if r.is(fixed) || p.errorOf(r, p.CallsOf(i), false) != nil {
 			return false
 		}
 	} else if r.chosen() < 0 || p.Calls[r.write.chosen].kind.IsError() {

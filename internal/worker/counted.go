@@ -71,11 +71,16 @@ func (w *Worker) countMeta(i int32, result stats.Result) {
 	w.record.Counted(hit, 1)
 }
 
-// noteWarming reports the lookups in pools that are warmed up.
-func (w *Worker) noteWarming() {
-	for pool := range w.planner.Warming {
-		if n := &w.planner.Warming[pool]; *n != (stats.Warming{}) {
-			w.options.Pools[pool].Warming.Add(*n)
+// countPools reports what went to gutters and to pools that are warmed up.
+func (w *Worker) countPools() {
+	for k := range w.options.Pools {
+		pool := &w.options.Pools[k]
+		if n := &w.planner.Diverted[k]; *n != (stats.Diverted{}) {
+			pool.Diverted.Add(*n)
+			*n = stats.Diverted{}
+		}
+		if n := &w.planner.Warming[k]; *n != (stats.Warming{}) {
+			pool.Warming.Add(*n)
 			*n = stats.Warming{}
 		}
 	}

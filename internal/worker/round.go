@@ -312,13 +312,7 @@ func (w *Worker) endRound() {
 	}
 	w.record.Planned(&w.planner.Planned)
 	w.planner.Planned = stats.Planned{}
-	for pool := range w.planner.Diverted {
-		if d := &w.planner.Diverted[pool]; *d != (stats.Diverted{}) {
-			w.options.Pools[pool].Diverted.Add(*d)
-			*d = stats.Diverted{}
-		}
-	}
-	w.noteWarming()
+	w.countPools()
 	if !w.slot.active {
 		w.passOn()
 	}
