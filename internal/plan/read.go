@@ -409,10 +409,8 @@ func (p *Planner) askOthers(r *Request, inTime bool) (next step) {
 	case r.is(failed) && p.mayRetry(r):
 		next = p.readAgain(r)
 		r.read.tries++
-	case r.touches() && p.errorOf(r, p.Calls[r.first:r.last], false) == nil && !p.untouched(r, nil):
-		if next = p.afterOldFirst(r); next != answered {
-			r.split = nil
-		}
+	case asksAll && r.touches() && p.errorOf(r, p.Calls[r.first:r.last], false) == nil && !p.untouched(r, nil):
+		return p.afterOldFirst(r)
 	}
 	return next
 }

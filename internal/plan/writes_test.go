@@ -10,6 +10,7 @@ import (
 
 	"mcmw/internal/large"
 	"mcmw/internal/replica"
+	"mcmw/internal/route"
 	"mcmw/internal/stats"
 	"mcmw/internal/wire"
 )
@@ -285,4 +286,29 @@ func TestAnotherServerDecidesWhetherALargeValueIsStoredWhileTheFirstOneIsDown(t 
 	}
 	assert.EqualValues(t, -1, x.Undone(i))
 	assert.Equal(t, "STORED\r\n", x.answer(i))
+}
+
+func TestAGatShowsAValueInChunksWhileAnotherOfItsKeysMigrates(t *testing.T) {
+	pool := func(name, server string) route.Pool {
+		return route.Pool{Name: name, Servers: []route.Server{{Name: server}}}
+	}
+	router, err := route.NewPools([]route.Pool{pool("large", "s0"), pool("old", "s1"), pool("new", "s2")},
+		route.Routes{Default: "large", Prefixes: []route.Prefix{{Prefix: "m", Pool: "old"}}})
+	require.NoError(t, err)
+	router = router.Migrate([]route.Move{{From: 1, To: 2, Phase: route.MigrationCopy}})
+	x := plan(t, setup{options: Options{Router: router, Pools: []Pool{
+		{Policy: Policy{Large: Large{Limit: 10, Item: large.ItemOverhead + 2}}}, {}, {},
+	}}})
+	i := x.request("gat 0 k m")
+	require.Equal(t, []string{"0: gat 0 k", "1: gat 0 m"}, x.calls())
+	head := large.New(large.Version{}, []byte("abc"), 2)
+	x.reply(0, fmt.Sprintf("VALUE k 0 %d\r\n%s\r\nEND\r\n", large.HeadSize, head.Append(nil)))
+	x.reply(1, "VALUE m 0 1\r\nx\r\nEND\r\n")
+	require.Equal(t, []string{"2: touch m 0"}, x.next())
+	x.reply(2, "TOUCHED\r\n")
+	require.Len(t, x.next(), 2)
+	for n, chunk := range []string{"ab", "c"} {
+		x.reply(3+n, fmt.Sprintf("VA %d k%s\r\n%s\r\n", len(chunk), head.AppendKey(nil, n), chunk))
+	}
+	assert.Equal(t, "VALUE k 0 3\r\nabc\r\nVALUE m 0 1\r\nx\r\nEND\r\n", x.answer(i))
 }
