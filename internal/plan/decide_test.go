@@ -64,22 +64,6 @@ func (w *electedWorker) enter(to term) {
 	}
 }
 
-func (w *electedWorker) Start(command string) {
-	w.driver.Start(command)
-	w.loseCalls()
-}
-
-func (w *electedWorker) Reply(server int, reply string) {
-	w.driver.Reply(server, reply)
-	w.loseCalls()
-}
-
-func (w *electedWorker) loseCalls() {
-	for w.world.cut && (w.term == fails || w.term == replaced) && len(w.waiting[w.first]) > 0 {
-		w.Lost(w.first)
-	}
-}
-
 func (w *electedWorker) AppendState(dst []byte) []byte {
 	return w.driver.AppendState(fmt.Appendf(dst, "%d %d ", w.term, w.planner.Servers[w.first].Turn))
 }
@@ -94,7 +78,7 @@ type voter struct {
 func (v *voter) Start(string) {
 	w := v.of
 	w.enter(w.term + 1)
-	w.loseCalls()
+	w.loseUnreached()
 	if w.term != returns {
 		return
 	}
@@ -125,17 +109,16 @@ func (m *decidersWorld) explore(t *testing.T, limit int) (explore.Result, *explo
 			d := driveWith(t, router, replica.AckLive, plan.NewVersions(uint64(100*i), 1), agreed)
 			worker := &electedWorker{world: m, first: first, driver: d}
 			worker.mutant = m.mutant
+			worker.unreached = func(s int) bool {
+				return m.cut && s == first && (worker.term == fails || worker.term == replaced)
+			}
 			for s := range worker.planner.Servers {
 				worker.planner.Servers[s].Decides = true
 			}
 			worker.enter(m.begins)
 			middlewares[i] = worker
-			w.Workers = append(w.Workers,
-				&explore.Worker{Middleware: 2 * i, Driver: worker, Commands: slices.Clone(commands)},
-				&explore.Worker{
-					Silent: true, Middleware: 2*i + 1, Driver: &voter{of: worker, servers: w.Servers},
-					Commands: slices.Repeat([]string{step}, int(m.ends-m.begins)),
-				})
+			w.Workers = append(w.Workers, member(i, worker, commands, &voter{of: worker, servers: w.Servers},
+				slices.Repeat([]string{step}, int(m.ends-m.begins))...)...)
 		}
 		w.May = func(_ *explore.World, i int) bool {
 			mine, other := middlewares[i/2], middlewares[1-i/2]

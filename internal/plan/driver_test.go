@@ -54,6 +54,8 @@ type driver struct {
 	lies   bool        // servers may reply something that does not fit
 	drops  bool        // values that need not be kept are not kept
 	locked func() bool // another worker of the middleware writes the key
+	// unreached reports whether calls to the server fail; nil: none does.
+	unreached func(server int) bool
 }
 
 // text is an Output.
@@ -166,6 +168,16 @@ func (d *driver) Start(command string) {
 		d.planner.PlanChecks()
 	}
 	d.send()
+	d.loseUnreached()
+}
+
+// loseUnreached lets calls fail to servers that are not reached.
+func (d *driver) loseUnreached() {
+	for s := range d.waiting {
+		for d.unreached != nil && d.unreached(s) && len(d.waiting[s]) > 0 {
+			d.Lost(s)
+		}
+	}
 }
 
 // send takes the calls that were planned, and the steps that follow as long as no reply is missing.
@@ -218,6 +230,7 @@ func (d *driver) send() {
 }
 
 func (d *driver) Reply(server int, reply string) {
+	defer d.loseUnreached()
 	d.told = append(d.told, fmt.Sprint(server, reply))
 	d.unread[server] += d.disguise(reply)
 	for len(d.waiting[server]) > 0 && d.unread[server] != "" {

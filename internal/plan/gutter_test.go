@@ -2,7 +2,6 @@ package plan_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -59,8 +58,7 @@ type gutterWorld struct {
 type gutterWorker struct {
 	*driver
 	stage  stage
-	cut    bool // it does not reach server
-	server int
+	cut    bool // it does not reach the server
 	secret bool
 }
 
@@ -71,23 +69,6 @@ func (w *gutterWorker) enter(stage stage) {
 	s.Recovers = !s.Readable
 	s.Away = stage == away || stage == again
 	s.Open = stage != shut && !w.secret
-}
-
-func (w *gutterWorker) Start(command string) {
-	w.driver.Start(command)
-	w.loseCalls()
-}
-
-func (w *gutterWorker) Reply(server int, reply string) {
-	w.driver.Reply(server, reply)
-	w.loseCalls()
-}
-
-// loseCalls lets all calls to the server fail if it is not reached.
-func (w *gutterWorker) loseCalls() {
-	for w.cut && len(w.waiting[w.server]) > 0 {
-		w.Lost(w.server)
-	}
 }
 
 func (w *gutterWorker) AppendState(dst []byte) []byte {
@@ -156,16 +137,13 @@ func (m *gutterWorld) explore(t *testing.T, limit int) (explore.Result, *explore
 					}
 				}), cut: m.cut[i], secret: m.secret}
 			worker.mutant = m.mutant
+			worker.unreached = func(s int) bool { return worker.cut && s == ownServer }
 			worker.planner.Servers[readServer] = plan.Server{Away: true, Open: true}
 			worker.enter(shut)
 			middlewares[i] = worker
 			w.Workers = append(w.Workers,
-				&explore.Worker{Middleware: 2 * i, Driver: worker, Commands: slices.Clone(commands)},
-				&explore.Worker{
-					Silent: true, Middleware: 2*i + 1,
-					Driver:   &watcher{of: worker, servers: w.Servers, unclean: m.unclean},
-					Commands: []string{step, step, clean, step, step},
-				})
+				member(i, worker, commands, &watcher{of: worker, servers: w.Servers, unclean: m.unclean},
+					step, step, clean, step, step)...)
 		}
 		w.May = func(w *explore.World, i int) bool {
 			mine, other := middlewares[i/2], middlewares[1-i/2]

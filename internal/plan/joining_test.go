@@ -226,9 +226,7 @@ func (m *joining) explore(t *testing.T, limit int) (explore.Result, *explore.Fai
 				path = append([]string{looks, announces, looksAgain, joins},
 					slices.DeleteFunc(path, func(c string) bool { return c == clean })...)
 			}
-			w.Workers = append(w.Workers,
-				&explore.Worker{Middleware: 2 * i, Driver: of[i], Commands: slices.Clone(commands)},
-				&explore.Worker{Silent: true, Middleware: 2*i + 1, Driver: steps[i], Commands: path})
+			w.Workers = append(w.Workers, member(i, of[i], commands, steps[i], path...)...)
 		}
 		if m.copies {
 			w.Workers = append(w.Workers, &explore.Worker{

@@ -228,12 +228,8 @@ func (m *migrationWorld) explore(t *testing.T, limit int, checks explore.Checks)
 			}}
 			p.enter(0)
 			middlewares[i] = p
-			w.Workers = append(w.Workers,
-				&explore.Worker{Middleware: 2 * i, Driver: p, Commands: slices.Clone(commands)},
-				&explore.Worker{
-					Silent: true, Middleware: 2*i + 1, Driver: &stepper{of: p},
-					Commands: slices.Repeat([]string{step}, len(m.phases)-1),
-				})
+			w.Workers = append(w.Workers, member(i, p, commands, &stepper{of: p},
+				slices.Repeat([]string{step}, len(m.phases)-1)...)...)
 		}
 		if m.copies {
 			w.Workers = append(w.Workers, &explore.Worker{

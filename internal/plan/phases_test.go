@@ -89,6 +89,14 @@ func (p *phased) AppendState(dst []byte) []byte {
 	return p.driver.AppendState(strconv.AppendInt(dst, int64(p.stage), 10))
 }
 
+// member returns the workers of the i-th middleware: that of a client, and one that takes it through its course.
+func member(i int, client explore.Driver, commands []string, course explore.Driver, steps ...string) []*explore.Worker {
+	return []*explore.Worker{
+		{Middleware: 2 * i, Driver: client, Commands: slices.Clone(commands)},
+		{Silent: true, Middleware: 2*i + 1, Driver: course, Commands: steps},
+	}
+}
+
 // idler is a driver that sends nothing to servers.
 type idler struct{}
 
@@ -237,11 +245,7 @@ func (m *placementChange) explore(t *testing.T, limit int) (explore.Result, *exp
 				steps = slices.Repeat([]string{step}, m.last-m.first)
 			}
 			w.Workers = append(w.Workers,
-				&explore.Worker{Middleware: 2 * i, Driver: p, Commands: slices.Clone(commands)},
-				&explore.Worker{
-					Silent: true, Middleware: 2*i + 1,
-					Driver: &stepper{of: p, gains: gains, servers: w.Servers}, Commands: steps,
-				})
+				member(i, p, commands, &stepper{of: p, gains: gains, servers: w.Servers}, steps...)...)
 		}
 		if m.copies {
 			w.Workers = append(w.Workers, &explore.Worker{

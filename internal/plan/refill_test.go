@@ -170,15 +170,9 @@ func (m *refillWorld) explore(t *testing.T, limit int) (explore.Result, *explore
 			d := drive(t, router, replica.AckLive, plan.NewVersions(uint64(100*i), 1))
 			d.missed = missed
 			d.planner.Servers[m.target].Readable = false
-			w.Workers = append(w.Workers,
-				&explore.Worker{Middleware: 2 * i, Driver: refillClient{d}, Commands: slices.Clone(commands)},
-				&explore.Worker{
-					Silent: true, Middleware: 2*i + 1, Commands: []string{"read"},
-					Driver: &reader{
-						of: d, target: w.Servers[m.target], at: m.target, refillers: refillers,
-						kept: m.kept,
-					},
-				})
+			w.Workers = append(w.Workers, member(i, refillClient{d}, commands, &reader{
+				of: d, target: w.Servers[m.target], at: m.target, refillers: refillers, kept: m.kept,
+			}, "read")...)
 		}
 		for i, d := range refillers {
 			w.Workers = append(w.Workers, &explore.Worker{

@@ -141,6 +141,7 @@ func (w *changeWorker) enterPhase(at int) {
 		missed = w.missed
 	}
 	w.driver = w.make(w.path[at])
+	w.unreached = func(s int) bool { return w.cut && s == w.world.victim }
 	w.missed = missed
 	w.lingers = respected && (w.stage == barred || w.stage == away) && !w.world.hasty
 	w.know(w.stage)
@@ -250,7 +251,7 @@ func (g *gutterChange) explore(t *testing.T, limit int) (explore.Result, *explor
 				}
 			}
 			m := &changeWorker{
-				gutterWorker: &gutterWorker{cut: g.cut[i], server: g.victim}, world: g, path: path,
+				gutterWorker: &gutterWorker{cut: g.cut[i]}, world: g, path: path,
 				make: func(phase gutterPhase) *driver {
 					return drive(t, routers[phase], ack, versions)
 				},
