@@ -177,11 +177,7 @@ func (p *Planner) checkFor(stripe uint32, pool int, key protocol.KeyText) *check
 		k.ended = true
 	}
 	p.newest[stripe%uint32(len(p.newest))] = int32(len(p.checks) + 1)
-	if len(p.checks) == cap(p.checks) {
-		p.checks = append(p.checks, check{})
-	} else {
-		p.checks = p.checks[:len(p.checks)+1] // keeps the memory of the previous check in this place
-	}
+	p.checks = extend(p.checks) // keeps the memory of the previous check in this place
 	return &p.checks[len(p.checks)-1]
 }
 

@@ -122,11 +122,11 @@ func (p *Planner) admitLarge(r *Request) {
 
 // Locking reports whether requests need key locks: because a key has several servers, or because a write takes several
 // steps.
-func (p *Planner) Locking() bool { return p.large != nil || p.holds || p.options.Router.N() > 1 }
+func (p *Planner) Locking() bool { return p.large || p.holds || p.options.Router.N() > 1 }
 
 // encloseHead makes the value that r stores the inline value of a head, if it begins like a head.
 func (p *Planner) encloseHead(r *Request) {
-	if p.large == nil || r.is(chunked) || !r.BringsValue() || p.largeOf(r) == nil {
+	if !p.large || r.is(chunked) || !r.BringsValue() || p.largeOf(r) == nil {
 		return
 	}
 	if value := r.Data[:len(r.Data)-len(protocol.CRLF)]; large.Begins(value) {

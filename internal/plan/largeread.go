@@ -19,7 +19,8 @@ func (p *Planner) noteSplit(r *Request) {
 
 // beginsHead reports whether the value in element, of that size and from the server of c, begins like a head.
 func (p *Planner) beginsHead(c *Call, element []byte, size int) bool {
-	return p.large[c.Server] && size >= large.HeadSize && size <= p.options.MaxValue &&
+	in := p.options.Router.Of(int(c.Server))
+	return p.options.Pools[in.Number()].Large.Limit > 0 && size >= large.HeadSize && size <= p.options.MaxValue &&
 		large.Begins(protocol.Value(element, size))
 }
 

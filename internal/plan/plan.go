@@ -30,6 +30,8 @@
 package plan
 
 import (
+	"slices"
+
 	"mcmw/internal/large"
 	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
@@ -156,8 +158,9 @@ type layout struct {
 	pools  [][]int       // by pool: its servers
 	// versions are, by pool: its items have versions; see versions.go.
 	versions []bool
-	large    []bool // by server: its pool has large values; nil: no pool has
-	fills    []bool // by server: it is being warmed up; nil: no server is
+	fills    []bool // by server: it is being warmed up
+	warmsUp  bool   // some server is
+	large    bool   // some pool has large values
 	holds    bool   // some pool has Pool.Holds
 }
 
@@ -206,24 +209,17 @@ func New(o Options, turn int) *Planner {
 		scratch:  scratch{failed: make([]bool, len(o.Names))},
 	}
 	for s := range o.Names {
-		p.all = append(p.all, s)
+		p.all, p.fills = append(p.all, s), append(p.fills, o.Router.WarmsUpServer(s))
 	}
+	p.warmsUp = slices.Contains(p.fills, true)
 	for i, in := range o.Router.Pools() {
 		p.versions = append(p.versions, o.Pools[i].Versions)
 		p.Diverted = append(p.Diverted, stats.Diverted{})
 		p.Warming = append(p.Warming, stats.Warming{})
 		p.pools = append(p.pools, p.all[in.Base():][:len(in.Servers())])
 		p.holds = p.holds || o.Pools[i].Holds
-		if o.Pools[i].Large.Limit > 0 {
-			if p.large == nil {
-				p.large = make([]bool, len(o.Names))
-			}
-			for _, s := range p.pools[i] {
-				p.large[s] = true
-			}
-		}
+		p.large = p.large || o.Pools[i].Large.Limit > 0
 	}
-	p.findFills()
 	p.states = func(s int) (away, open bool) { return p.Servers[s].Away, p.Servers[s].Open }
 	p.joins.start()
 	return p
@@ -264,13 +260,17 @@ func (p *Planner) Add(r *request.Request) (i int32) {
 	}
 	added.in = p.common
 	switch {
-	case p.strips:
-		p.addStripped(added)
 	case r.NumKeys == 1:
-		p.enter(added, p.routerOf(added).In(key))
-		if p.large != nil {
+		in, stored := p.routerOf(added).At(key)
+		if len(stored) < len(key) {
+			p.strip(added, stored)
+		}
+		p.enter(added, in)
+		if p.large {
 			p.admitLarge(added)
 		}
+	case p.strips:
+		p.stripAll(added)
 	}
 	if p.options.Router.Refuses() {
 		p.refuse(added)
@@ -304,8 +304,8 @@ func (p *Planner) enter(r *Request, in *route.Group) {
 	r.set(guarded, p.holds && p.options.Pools[in.Number()].Holds && r.StoresIf() && r.Answer == "")
 }
 
-// extend returns s with one more element, which is zero, as all elements between s's length and its capacity are.
-// Appending one would copy it.
+// extend returns s with one more element: the one behind s in its memory, or a zero one if there is no room. Appending
+// one would copy it.
 func extend[E any](s []E) []E {
 	if len(s) == cap(s) {
 		return append(s, *new(E))

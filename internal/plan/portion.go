@@ -1,5 +1,7 @@
 package plan
 
+import "bytes"
+
 // Limit leaves requests[i], a retrieval that is not planned yet, at most that many keys. The others are asked for when
 // the client has taken the values of these; see Postpone. It reports whether there are others.
 func (p *Planner) Limit(i int32, most int) (more bool) {
@@ -21,12 +23,8 @@ func (p *Planner) Postpone(i int32, rest int) {
 	if !r.Command.IsRetrieval() {
 		return
 	}
-	for answered := r.Keys[:rest]; len(answered) > 0; {
-		_, answered = nextKey(answered)
-		r.SentKeys++
-		r.NumKeys--
-	}
-	r.Keys = r.Keys[rest:]
+	n := int32(bytes.Count(r.Keys[:rest], blank))
+	r.Keys, r.NumKeys, r.SentKeys = r.Keys[rest:], r.NumKeys-n, r.SentKeys+n
 	r.SentHits += p.answering(r).hits
 }
 

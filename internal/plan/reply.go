@@ -42,7 +42,7 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 			it, _ := protocol.DecodeItem(element)
 			p.noteToken(r, int(c.Server), rep.Key, it.CAS)
 		}
-		if p.large != nil && value && p.beginsHead(c, element, rep.Data) {
+		if p.large && value && p.beginsHead(c, element, rep.Data) {
 			p.noteSplit(r)
 		}
 	case rep.Kind.IsMeta():
@@ -56,7 +56,7 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 				p.noteToken(r, int(c.Server), r.key, it.CAS)
 			}
 		}
-		if p.large != nil && value {
+		if p.large && value {
 			value = p.takeSplit(r, c, element, rep.Data)
 		}
 	case !last:

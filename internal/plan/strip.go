@@ -37,28 +37,12 @@ func (r *Request) renamed() []byte {
 	return nil
 }
 
-// addStripped is the second half of Add if servers know keys without a prefix.
-func (p *Planner) addStripped(r *Request) {
-	if r.NumKeys != 1 {
-		p.stripAll(r)
-		return
-	}
-	in, stored := p.routerOf(r).At(r.key)
-	switch {
-	case len(stored) == len(r.key):
-	case r.Buried() != nil:
-		r.key = stored
-	default:
-		p.strip(r, stored)
-	}
-	p.enter(r, in)
-	if p.large != nil {
-		p.admitLarge(r)
-	}
-}
-
 // strip makes the servers know r's only key as stored, which is a part of it.
 func (p *Planner) strip(r *Request, stored []byte) {
+	if r.Buried() != nil {
+		r.key = stored
+		return
+	}
 	r.stripped, r.state = p.renames.take(), r.state|strips
 	*r.stripped = stripped{r.key, r.Op}
 	r.key, r.Exact = stored, false

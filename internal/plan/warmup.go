@@ -29,18 +29,6 @@ type Lacking struct {
 	Key  []byte
 }
 
-// findFills finds the servers that are warmed up.
-func (p *Planner) findFills() {
-	for s := range p.all {
-		if p.options.Router.WarmsUpServer(s) {
-			if p.fills == nil {
-				p.fills = make([]bool, len(p.all))
-			}
-			p.fills[s] = true
-		}
-	}
-}
-
 // oldFirst reports whether servers of key, of the pool in, get writes only after its other servers.
 func (p *Planner) oldFirst(in *route.Group, key []byte) bool {
 	if !in.Uses(route.After) {
@@ -57,7 +45,7 @@ func (r *Request) mayAskNew() bool { return r.IsRead() && r.Answer == "" }
 // warmServer returns the server that is warmed up and that the read r asks first for key; -1: there is none. If only
 // some servers of the pool are warmed up, it is the server that would be read without a warm-up.
 func (p *Planner) warmServer(r *Request, key []byte, c *choice) int {
-	if p.fills == nil || !r.mayAskNew() || r.step != reading {
+	if !p.warmsUp || !r.mayAskNew() || r.step != reading {
 		return -1
 	}
 	in := p.reads.In(key)
