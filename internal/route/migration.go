@@ -126,8 +126,5 @@ func (t *Table) redirect(from, to int) *Table {
 			}
 		}
 	}
-	if u.otherwise == from {
-		u.otherwise = to
-	}
 	return &u
 }

@@ -52,6 +52,15 @@ func (r *Routes) All() []Prefix {
 	return append([]Prefix{{Pool: r.Default, Reads: r.Reads, Accepts: r.Accepts}}, r.Prefixes...)
 }
 
+// add adds a route; that with an empty prefix is the default.
+func (r *Routes) add(p Prefix) {
+	if p.Prefix == "" {
+		r.Default, r.Reads = p.Pool, p.Reads
+	} else {
+		r.Prefixes = append(r.Prefixes, p)
+	}
+}
+
 // Names returns the names of the pools that have routes, each once.
 func (r *Routes) Names() (names []string) {
 	for _, p := range r.All() {
@@ -96,7 +105,8 @@ type Router struct {
 
 // everyKey returns the table of a pool without a name, which has all keys.
 func everyKey() *Table {
-	return &Table{names: []string{""}, reads: []int{0}, accepts: []Accepts{AcceptsAll}}
+	t, _ := NewTable([]string{""}, Routes{}) // never fails
+	return t
 }
 
 // New returns the Router of one pool, which has no name, and all keys.
@@ -203,9 +213,6 @@ func (r *Router) At(key []byte) (in *Group, stored []byte) {
 func (r *Router) find(key []byte) (in *Group, stored []byte) {
 	t := r.table
 	k := t.find(key)
-	if k < 0 {
-		return r.routed[t.otherwise], key
-	}
 	return r.routed[t.pools[k]], key[t.strips[k]:]
 }
 
@@ -300,10 +307,7 @@ func (r *Router) Refuses() bool {
 // Accepts returns which requests for key, as clients have it, are served.
 func (r *Router) Accepts(key []byte) Accepts {
 	t := r.Table()
-	if k := t.find(key); k >= 0 {
-		return t.accepts[k]
-	}
-	return t.accepts[len(t.prefixes)]
+	return t.accepts[t.find(key)]
 }
 
 // Of returns the Group of the pool that has server.
@@ -313,7 +317,7 @@ func (r *Router) Of(server int) *Group { return r.pools[r.owners[server]] }
 func (r *Router) Pools() []*Group { return r.pools }
 
 // Default returns the Group of the pool of keys without a prefix.
-func (r *Router) Default() *Group { return r.pools[r.Table().otherwise] }
+func (r *Router) Default() *Group { return r.pools[r.Table().pools[0]] }
 
 // Number returns the pool's number among the pools of the Router that it came from.
 func (g *Group) Number() int { return g.number }

@@ -66,19 +66,15 @@ func (r *Router) Reroute(before Routes, phase Phase) (*Router, error) {
 		return pairs[pair]
 	}
 	var routes Routes
-	for _, prefix := range append(prefixesOf(old, current), "") {
+	for _, prefix := range prefixesOf(old, current) {
 		key := []byte(prefix)
 		p := Prefix{Prefix: prefix, Pool: name(old.Pool(key), current.Pool(key))}
 		if read := reads.Pool(key); read != side.Pool(key) {
 			p.Reads = pools[read]
 		}
-		if prefix == "" {
-			routes.Default, routes.Reads = p.Pool, p.Reads
-			continue
-		}
 		k := current.find(key)
-		p.Strip = k >= 0 && current.prefixes[k] == prefix && current.strips[k] > 0
-		routes.Prefixes = append(routes.Prefixes, p)
+		p.Strip = current.prefixes[k] == prefix && current.strips[k] > 0
+		routes.add(p)
 	}
 	n.table, err = NewTable(names, routes)
 	return &n, err
@@ -92,7 +88,7 @@ func prefixesOf(a, b *Table) []string {
 // MovedBetween returns, once for each pair of pools, which keys move when the routes change from one table to another.
 // The tables may have different pools.
 func MovedBetween(before, after *Table) (moved []Moved) {
-	for _, prefix := range append([]string{""}, prefixesOf(before, after)...) {
+	for _, prefix := range prefixesOf(before, after) {
 		key := []byte(prefix)
 		m := Moved{before.names[before.Pool(key)], after.names[after.Pool(key)], after.Prefix(key)}
 		if m.From != m.To && !slices.ContainsFunc(moved,
@@ -105,15 +101,11 @@ func MovedBetween(before, after *Table) (moved []Moved) {
 
 // Routes returns the routes that the table was made from.
 func (t *Table) Routes() (routes Routes) {
-	reads := t.forReads()
 	for k, prefix := range t.prefixes {
-		p := Prefix{
-			Prefix: prefix, Pool: t.names[t.pools[k]], Strip: t.strips[k] > 0,
-			Reads: t.names[reads.pools[k]],
-		}
-		routes.Prefixes = append(routes.Prefixes, p)
+		routes.add(Prefix{
+			Prefix: prefix, Pool: t.names[t.pools[k]], Strip: t.strips[k] > 0, Reads: t.names[t.reads[k]],
+		})
 	}
-	routes.Default, routes.Reads = t.names[t.otherwise], t.names[reads.otherwise]
 	return routes
 }
 
@@ -147,14 +139,13 @@ func (t *Table) RoutesBefore(shares []*Share) (routes Routes) {
 	for _, prefix := range slices.Compact(slices.Sorted(slices.Values(all))) {
 		k := t.find([]byte(prefix))
 		p := Prefix{Prefix: prefix}
-		if k >= 0 && t.strips[k] > 0 {
+		if t.strips[k] > 0 {
 			p.Pool, p.Strip = t.names[t.pools[k]], t.prefixes[k] == prefix
 		} else {
 			p.Pool = had(prefix, t.Pool([]byte(prefix)))
 		}
-		routes.Prefixes = append(routes.Prefixes, p)
+		routes.add(p)
 	}
-	routes.Default = had("", t.otherwise)
 	return routes
 }
 

@@ -27,14 +27,10 @@ func (t *Table) Share(pool int) *Share {
 			return t.shareBelow(k)
 		}
 	}
-	s := &Share{Default: t.otherwise == pool}
-	for k, prefix := range t.prefixes {
-		within := t.otherwise
-		if parent := t.parents[k]; parent >= 0 {
-			within = t.pools[parent]
-		}
-		if (t.pools[k] == pool) != (within == pool) {
-			s.Prefixes = append(s.Prefixes, prefix)
+	s := &Share{Default: t.pools[0] == pool}
+	for k, parent := range t.parents {
+		if parent >= 0 && (t.pools[k] == pool) != (t.pools[parent] == pool) {
+			s.Prefixes = append(s.Prefixes, t.prefixes[k])
 		}
 	}
 	return s

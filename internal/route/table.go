@@ -12,21 +12,18 @@ const maxPools = 1000
 
 // Table finds the pool of a key. It is immutable. See NewTable.
 type Table struct {
-	prefixes []string // sorted
+	prefixes []string // sorted; the first is empty, for the keys without a prefix
 	pools    []int    // by prefix: the pool's number
 	strips   []int    // by prefix: how many bytes to remove from a key
-	parents  []int    // by prefix: the longest other prefix that it begins with; -1: none
-	// first[c] is the number of prefixes that begin with a byte below c, and common[c] the longest text that all
-	// prefixes beginning with c begin with.
-	first     [257]int
-	common    [256]string
-	words     []uint64 // by prefix: the word of the part after common
-	otherwise int      // the pool of keys without a prefix
-	names     []string
-	// reads are the pools that serve reads, and accepts the kinds of the routes: by prefix, and last that of keys
-	// without a prefix.
-	reads   []int
-	accepts []Accepts
+	parents  []int    // by prefix: the longest other prefix that it begins with; -1: none, it is the empty one
+	// first[c] is the number of prefixes that are empty or begin with a byte below c, and common[c] the longest text
+	// that all prefixes beginning with c begin with.
+	first   [257]int
+	common  [256]string
+	words   []uint64  // by prefix: the word of the part after common
+	reads   []int     // by prefix: the pool that serves reads
+	accepts []Accepts // by prefix: the kind of the route
+	names   []string  // by pool
 }
 
 // NewTable returns the table for pools with these names. Its error is a *refusal.Error about a route, or another error
@@ -45,50 +42,39 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 		return nil, fmt.Errorf("route: %d pools given; accepted: 1 to %d", len(pools), maxPools)
 	}
 	known := strings.Join(pools, ", ")
-	otherwise, ok := numbers[r.Default]
-	switch {
-	case r.Default == "" && pools[0] != "":
-		return nil, WrongRoute(-1, "no default pool, for the keys without a prefix; accepted: one of %s", known)
-	case !ok:
-		return nil, WrongRoute(-1, "the default pool %q is unknown; accepted: one of %s", r.Default, known)
-	}
-	readsOf := func(i int, pool, reads string) (number int, err error) {
-		if reads == "" {
-			reads = pool
-		}
-		number, ok := numbers[reads]
-		if !ok {
-			return 0, WrongRoute(i, "the pool %q for reads is unknown; accepted: one of %s", reads, known)
-		}
-		return number, nil
-	}
-	others, err := readsOf(-1, r.Default, r.Reads)
-	if err != nil {
-		return nil, err
-	}
-	order := make([]int, len(r.Prefixes))
-	for i, p := range r.Prefixes {
+	all := r.All()
+	order := make([]int, len(all))
+	for i, p := range all {
 		order[i] = i
-		switch _, ok := numbers[p.Pool]; {
-		case p.Prefix == "":
-			return nil, WrongRoute(i, "empty prefix; accepted: at least one byte, or default for all other keys")
+		all[i].Reads = cmp.Or(p.Reads, p.Pool)
+		_, ok := numbers[p.Pool]
+		_, readable := numbers[all[i].Reads]
+		switch {
+		case i == 0 && r.Default == "" && pools[0] != "":
+			return nil, WrongRoute(-1, "no default pool, for the keys without a prefix; accepted: one of %s", known)
+		case i == 0 && !ok:
+			return nil, WrongRoute(-1, "the default pool %q is unknown; accepted: one of %s", r.Default, known)
+		case i > 0 && p.Prefix == "":
+			return nil, WrongRoute(i-1, "empty prefix; accepted: at least one byte, or default for all other keys")
 		case !ok:
-			return nil, WrongRoute(i, "the pool %q of prefix %q is unknown; accepted: one of %s", p.Pool,
+			return nil, WrongRoute(i-1, "the pool %q of prefix %q is unknown; accepted: one of %s", p.Pool,
 				p.Prefix, known)
+		case !readable:
+			return nil, WrongRoute(i-1, "the pool %q for reads is unknown; accepted: one of %s", p.Reads, known)
 		}
 	}
 	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(strings.Compare(r.Prefixes[a].Prefix, r.Prefixes[b].Prefix), cmp.Compare(a, b))
+		return cmp.Or(strings.Compare(all[a].Prefix, all[b].Prefix), cmp.Compare(a, b))
 	})
 	if err := checkStrips(r); err != nil {
 		return nil, err
 	}
-	t := &Table{otherwise: otherwise, names: slices.Clone(pools)}
+	t := &Table{names: slices.Clone(pools), words: []uint64{0}}
 	for k, i := range order {
-		p := r.Prefixes[i]
+		p := all[i]
 		parent := k - 1
 		if k > 0 && t.prefixes[parent] == p.Prefix {
-			return nil, WrongRoute(i, "prefix %q is given twice; accepted: each once", p.Prefix)
+			return nil, WrongRoute(i-1, "prefix %q is given twice; accepted: each once", p.Prefix)
 		}
 		for parent >= 0 && !strings.HasPrefix(p.Prefix, t.prefixes[parent]) {
 			parent = t.parents[parent]
@@ -97,15 +83,13 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 		if p.Strip {
 			strip = len(p.Prefix)
 		}
-		from, err := readsOf(i, p.Pool, p.Reads)
-		if err != nil {
-			return nil, err
-		}
-		t.prefixes, t.pools, t.parents = append(t.prefixes, p.Prefix), append(t.pools, numbers[p.Pool]),
-			append(t.parents, parent)
-		t.strips, t.reads, t.accepts = append(t.strips, strip), append(t.reads, from), append(t.accepts, p.Accepts)
-		for c := int(p.Prefix[0]) + 1; c < len(t.first); c++ {
-			t.first[c]++
+		t.prefixes, t.parents, t.strips = append(t.prefixes, p.Prefix), append(t.parents, parent), append(t.strips, strip)
+		t.pools, t.reads = append(t.pools, numbers[p.Pool]), append(t.reads, numbers[p.Reads])
+		t.accepts = append(t.accepts, p.Accepts)
+		for c := range t.first {
+			if k == 0 || c > int(p.Prefix[0]) {
+				t.first[c]++
+			}
 		}
 	}
 	for c := range t.common {
@@ -122,17 +106,16 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 			}
 		}
 	}
-	t.reads, t.accepts = append(t.reads, others), append(t.accepts, r.Accepts)
 	return t, nil
 }
 
 // forReads returns the table that finds the pools for reads; t itself if they are those of all other commands.
 func (t *Table) forReads() *Table {
-	u := *t
-	if u.pools, u.otherwise = t.reads[:len(t.pools)], t.reads[len(t.pools)]; u.otherwise == t.otherwise &&
-		slices.Equal(u.pools, t.pools) {
+	if slices.Equal(t.reads, t.pools) {
 		return t
 	}
+	u := *t
+	u.pools = t.reads
 	return &u
 }
 
@@ -159,15 +142,15 @@ func checkStrips(r Routes) error {
 	return nil
 }
 
-// find returns the index of the longest prefix that key begins with; -1: none.
+// find returns the index of the longest prefix that key begins with.
 func (t *Table) find(key []byte) int {
 	if len(key) == 0 {
-		return -1
+		return 0
 	}
 	from, to := t.first[key[0]], t.first[int(key[0])+1]
 	common := t.common[key[0]]
 	if from == to || len(key) < len(common) || string(key[:len(common)]) != common {
-		return -1
+		return 0
 	}
 	// Find the last prefix that does not sort after key. If key does not begin with it, the only candidates are the
 	// shorter prefixes that this prefix begins with, its parents.
@@ -181,7 +164,7 @@ func (t *Table) find(key []byte) int {
 		}
 	}
 	k := from - 1
-	for k >= 0 && !(len(key) >= len(t.prefixes[k]) && string(key[:len(t.prefixes[k])]) == t.prefixes[k]) {
+	for !(len(key) >= len(t.prefixes[k]) && string(key[:len(t.prefixes[k])]) == t.prefixes[k]) {
 		k = t.parents[k]
 	}
 	return k
@@ -201,17 +184,7 @@ func wordOf[T string | []byte](text T) (word uint64) {
 }
 
 // Pool returns the number of key's pool. It allocates nothing.
-func (t *Table) Pool(key []byte) int {
-	if k := t.find(key); k >= 0 {
-		return t.pools[k]
-	}
-	return t.otherwise
-}
+func (t *Table) Pool(key []byte) int { return t.pools[t.find(key)] }
 
 // Prefix returns the longest prefix that key begins with; "": none, the key is in the default pool.
-func (t *Table) Prefix(key []byte) string {
-	if k := t.find(key); k >= 0 {
-		return t.prefixes[k]
-	}
-	return ""
-}
+func (t *Table) Prefix(key []byte) string { return t.prefixes[t.find(key)] }
