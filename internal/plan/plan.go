@@ -151,17 +151,16 @@ type Planner struct {
 
 // layout is what the options say about pools and servers.
 type layout struct {
-	reads  *route.Router // routes reads; options.Router unless reads have routes of their own
-	strips bool          // servers of some pool know keys without a prefix
-	common *route.Group  // of requests without a key, or with several
-	all    []int         // every server
-	pools  [][]int       // by pool: its servers
-	// versions are, by pool: its items have versions; see versions.go.
-	versions []bool
-	fills    []bool // by server: it is being warmed up
-	warmsUp  bool   // some server is
-	large    bool   // some pool has large values
-	holds    bool   // some pool has Pool.Holds
+	reads   *route.Router // routes reads; options.Router unless reads have routes of their own
+	strips  bool          // servers of some pool know keys without a prefix
+	common  *route.Group  // of requests without a key, or with several
+	all     []int         // every server
+	pools   [][]int       // by pool: its servers
+	fills   []bool        // by server: it is being warmed up
+	warmsUp bool          // some server is
+	large   bool          // some pool has large values
+	holds   bool          // some pool has Pool.Holds
+	refuses bool          // some route refuses requests
 }
 
 // part is what the requests of a round that come from one client share.
@@ -204,7 +203,11 @@ type scratch struct {
 func New(o Options, turn int) *Planner {
 	p := &Planner{
 		Servers: make([]Server, len(o.Names)), options: o, turn: turn,
-		layout:   layout{reads: o.Router.ForReads(), strips: o.Router.Strips(), common: o.Router.Common()},
+		Diverted: make([]stats.Diverted, len(o.Pools)), Warming: make([]stats.Warming, len(o.Pools)),
+		layout: layout{
+			reads: o.Router.ForReads(), common: o.Router.Common(), strips: o.Router.Strips(),
+			refuses: o.Router.Refuses(),
+		},
 		checking: checking{inspections: make([]inspection, len(o.Names))},
 		scratch:  scratch{failed: make([]bool, len(o.Names))},
 	}
@@ -213,9 +216,6 @@ func New(o Options, turn int) *Planner {
 	}
 	p.warmsUp = slices.Contains(p.fills, true)
 	for i, in := range o.Router.Pools() {
-		p.versions = append(p.versions, o.Pools[i].Versions)
-		p.Diverted = append(p.Diverted, stats.Diverted{})
-		p.Warming = append(p.Warming, stats.Warming{})
 		p.pools = append(p.pools, p.all[in.Base():][:len(in.Servers())])
 		p.holds = p.holds || o.Pools[i].Holds
 		p.large = p.large || o.Pools[i].Large.Limit > 0
@@ -272,7 +272,7 @@ func (p *Planner) Add(r *request.Request) (i int32) {
 	case p.strips:
 		p.stripAll(added)
 	}
-	if p.options.Router.Refuses() {
+	if p.refuses {
 		p.refuse(added)
 	}
 	return i
@@ -297,7 +297,7 @@ func (p *Planner) PoolOf(r *protocol.Request, key []byte) int {
 // enter makes in the pool of r's only key.
 func (p *Planner) enter(r *Request, in *route.Group) {
 	r.in = in
-	r.set(versioned, p.versions[in.Number()])
+	r.set(versioned, p.versioned(in))
 	if r.is(versioned) && r.Answer == "" {
 		p.addVersioned(r)
 	}

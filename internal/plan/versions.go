@@ -100,7 +100,7 @@ func (p *Planner) moveToFront(holders []int, first int) {
 // version.
 
 // versioned reports whether the items of the pool in have versions.
-func (p *Planner) versioned(in *route.Group) bool { return p.versions[in.Number()] }
+func (p *Planner) versioned(in *route.Group) bool { return p.options.Pools[in.Number()].Versions }
 
 // movable reports whether servers other than a key's first server may answer the read r in the pool in.
 func (p *Planner) movable(r *Request, in *route.Group) bool {
