@@ -130,7 +130,7 @@ func (p *Planner) afterOldFirst(r *Request) step {
 		return flushing
 	}
 	for text := range each(r.Keys) {
-		if key := r.clientKey(text); p.oldFirst(p.options.Router.In(key), key) {
+		if in, stored := p.options.Router.At(r.clientKey(text)); p.oldFirst(in, stored) {
 			p.readOf(r).before = r.span
 			return emptying
 		}
@@ -142,16 +142,20 @@ func (p *Planner) afterOldFirst(r *Request) step {
 // the expiry of copies that nobody reads yet.
 func (p *Planner) planEmptying(r *Request) {
 	for text := range each(r.Keys) {
-		key := r.clientKey(text)
-		p.findPlace(p.options.Router.In(key), key)
+		in, stored := p.options.Router.At(r.clientKey(text))
+		key := protocol.KeyText{Text: stored}
+		if !r.Command.IsRetrieval() { // it has one key, which may be encoded
+			key = r.served().KeyText()
+		}
+		p.findPlace(in, stored)
 		for _, h := range p.place {
 			s := int(h.Server)
 			switch {
 			case !h.Roles.Has(route.After):
 			case r.Has(protocol.Reads) && !h.Roles.Has(route.Tentative):
-				p.touch(r, s, text)
+				p.touch(r, s, stored)
 			default:
-				op := protocol.KeyText{Text: text, Encoded: r.Has(protocol.Encoded)}.Meta('d', "")
+				op := key.Meta('d', "")
 				p.send(r, s, &op).state |= hidden
 			}
 		}

@@ -312,3 +312,30 @@ func TestAGatShowsAValueInChunksWhileAnotherOfItsKeysMigrates(t *testing.T) {
 	}
 	assert.Equal(t, "VALUE k 0 3\r\nabc\r\nVALUE m 0 1\r\nx\r\nEND\r\n", x.answer(i))
 }
+
+func TestANewHolderGetsTheExpiryOfAKeyThatItsServersKnowWithoutAPrefix(t *testing.T) {
+	placed := func(server string) *route.Router {
+		r, err := route.New([]route.Server{{Name: server}}, route.Options{})
+		require.NoError(t, err)
+		return r
+	}
+	changed := route.Change(placed("old"), placed("new"), route.Copy) // whose servers are the new one and the old one
+	router, err := route.Compose([]string{"a", "b"}, []*route.Router{changed, placed("other")},
+		route.Routes{Default: "b", Prefixes: []route.Prefix{{Prefix: "p:", Pool: "a", Strip: true}}})
+	require.NoError(t, err)
+	for request, want := range map[string]string{"gat 0 p:k": "touch k 0", "gat 0 p:k x": "touch k 0"} {
+		x := plan(t, setup{options: Options{Router: router, Pools: make([]Pool, 2)}})
+		x.request(request)
+		for n := range x.Calls {
+			x.reply(n, "END\r\n")
+		}
+		x.calls()
+		assert.Equal(t, []string{"0: " + want}, x.next(), request)
+	}
+	x := plan(t, setup{options: Options{Router: router, Pools: make([]Pool, 2)}})
+	x.request(fmt.Sprintf("set p:k 0 0 %d\r\n%s", 2<<20, make([]byte, 2<<20)))
+	require.Equal(t, []string{"1: delete k", "0: delete k"}, x.calls())
+	x.reply(0, "DELETED\r\n")
+	x.reply(1, "DELETED\r\n")
+	assert.Equal(t, []string{"0: md k"}, x.next())
+}
