@@ -40,7 +40,7 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 		value, ok = p.takeValue(n, rep.Key, element, start, end)
 		if ok && c.command.IsRetrieval() && r.ShowsToken() {
 			it, _ := protocol.DecodeItem(element)
-			p.noteToken(r, int(c.Server), rep.Key, it.CAS)
+			p.noteToken(r, c, rep.Key, it.CAS)
 		}
 		if p.large && value && p.beginsHead(c, element, rep.Data) {
 			p.noteSplit(r)
@@ -53,7 +53,7 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 			(r.readsOnly() || c.form == formItem || c.form == formChunk || c.form == formHead) && !c.is(failed)
 		if c.form == formClient && r.ShowsToken() && !c.is(hidden) {
 			if it, shown := protocol.DecodeItem(element); shown {
-				p.noteToken(r, int(c.Server), r.key, it.CAS)
+				p.noteToken(r, c, r.key, it.CAS)
 			}
 		}
 		if p.large && value {

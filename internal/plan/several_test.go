@@ -12,6 +12,7 @@ import (
 
 	"mcmw/internal/mctest"
 	"mcmw/internal/protocol"
+	"mcmw/internal/route"
 	"mcmw/internal/stats"
 )
 
@@ -414,4 +415,33 @@ func TestAWriteWhoseItemIsNotKeptIsAnsweredWhole(t *testing.T) {
 	i := x.request("append k 0 0 1\r\nx")
 	x.Cut(1)
 	assert.False(t, x.Partial(i), "a part of an answer would not wait for the marks of servers that missed the write")
+}
+
+func TestATokenOfAServersOwnIsNoticedAmongKeysWithoutTheirPrefix(t *testing.T) {
+	pool := func(name string, servers ...string) route.Pool {
+		p := route.Pool{Name: name, Options: route.Options{Read: route.ReadRoundRobin}}
+		for _, s := range servers {
+			p.Servers = append(p.Servers, route.Server{Name: s})
+		}
+		return p
+	}
+	router, err := route.NewPools([]route.Pool{pool("a", "s0", "s1"), pool("b", "s2")},
+		route.Routes{Default: "b", Prefixes: []route.Prefix{{Prefix: "p:", Pool: "a", Strip: true}}})
+	require.NoError(t, err)
+	x := plan(t, setup{options: Options{
+		Router: router, Versions: NewVersions(0, 1), Pools: []Pool{{Versions: true, Several: true}, {}},
+	}})
+	first := int32(router.Primary([]byte("p:k")))
+	for asked := first; asked == first; { // until another server is asked
+		x.Part()
+		i := x.request("gets p:k x")
+		calls := x.CallsOf(i)
+		asked = calls[0].Server
+		from := len(x.Calls) - len(calls)
+		x.reply(from, "VALUE k 0 1 7\r\nx\r\nEND\r\n")
+		x.reply(from+1, "END\r\n")
+		assert.Equal(t, asked != first, len(x.again) > 0, "the read is repeated on the first server")
+	}
+	x.calls()
+	assert.Equal(t, fmt.Sprintf("%d: gets k", first), x.next()[0])
 }

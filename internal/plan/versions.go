@@ -107,20 +107,23 @@ func (p *Planner) movable(r *Request, in *route.Group) bool {
 	return !r.Has(protocol.First) || r.ShowsToken() && !(r.read != nil && r.read.byFirst) && p.versioned(in)
 }
 
-// noteToken notes that server s has shown r the token cas for key.
-func (p *Planner) noteToken(r *Request, s int, key []byte, cas uint64) {
+// noteToken notes that c has shown r the token cas for key, the last that has arrived.
+func (p *Planner) noteToken(r *Request, c *Call, key []byte, cas uint64) {
 	if cas >= protocol.FirstVersion || r.read != nil && r.read.byFirst {
 		return
 	}
 	in := r.in
 	if r.NumKeys > 1 {
+		if r.spread() { // the server may know it without its prefix
+			key = r.read.keys[c.next-1].of(r.Keys)
+		}
 		in, key = p.options.Router.At(key)
 	}
 	if in.N() == 1 || !p.versioned(in) {
 		return
 	}
 	p.findPlace(in, key)
-	if s != p.firstOf(p.readersOf(), nil) {
+	if int(c.Server) != p.firstOf(p.readersOf(), nil) {
 		p.readOf(r).ownToken = true
 	}
 }
