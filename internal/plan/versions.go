@@ -109,7 +109,7 @@ func (p *Planner) movable(r *Request, in *route.Group) bool {
 
 // noteToken notes that c has shown r the token cas for key, the last that has arrived.
 func (p *Planner) noteToken(r *Request, c *Call, key []byte, cas uint64) {
-	if cas >= protocol.FirstVersion || r.read != nil && r.read.byFirst {
+	if cas >= protocol.FirstVersion || c.is(failed) || r.read != nil && r.read.byFirst {
 		return
 	}
 	in := r.in
