@@ -25,7 +25,7 @@ func (p *Planner) AppendState(dst []byte) []byte {
 			r.own != nil, r.split != nil)
 		dst = fmt.Appendf(dst, "%t %t\n", rd.ownToken, rd.byFirst)
 		if s := r.split; s != nil {
-			dst = fmt.Appendf(dst, "%d %d %d %d %q %q\n", rd.before.first, rd.before.last, s.rest, len(s.values), s.refusal, s.lost)
+			dst = fmt.Appendf(dst, "%v %d %d %q %q\n", rd.before, s.rest, len(s.values), s.refusal, s.lost)
 		}
 	}
 	// The order in which replies arrived makes a difference only if one of them is not a success.

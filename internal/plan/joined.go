@@ -72,7 +72,7 @@ func hashEnd(key []byte) uint64 {
 // joinable reports whether r is a get, or a gets, that other ones can join.
 func (p *Planner) joinable(r *Request) bool {
 	return p.options.Join && r.NumKeys == 1 && r.Command.IsRetrieval() && r.readsOnly() && r.Answer == "" &&
-		r.whole() && !r.is(strips) && !r.is(tagged) && !r.in.WarmsUp()
+		r.whole() && !r.is(strips|tagged) && !r.in.WarmsUp()
 }
 
 // slot returns the slot for a get of the key, or for a gets, which shows the cas. found: it has one that others can

@@ -76,7 +76,7 @@ func (p *Planner) planRead(r *Request, c *choice) {
 		p.planByPlacement(r, c) // which writes its own lines
 	case len(p.all) == 1 && r.whole() && (!r.touches() || len(r.Keys) <= maxTouchLine):
 		p.forward(r, 0)
-	case (r.is(strips) || r.is(tagged)) && r.Command.IsRetrieval():
+	case r.is(strips|tagged) && r.Command.IsRetrieval():
 		p.planByPlacement(r, c)
 	case anywhere && r.NumKeys > 1 && p.options.Sharded:
 		p.planEvenly(r, in, c)
@@ -233,7 +233,7 @@ func keysEnd(keys []byte, n int) int {
 // planByPlacement plans one call per server for the keys that are read there, in the order of the request; several
 // calls for a long gat. Of a retrieval that was planned before, only the unread keys are asked for.
 func (p *Planner) planByPlacement(r *Request, c *choice) {
-	if r.NumKeys == 1 && r.Answer == "" && r.whole() && !r.touches() && !r.is(strips) && !r.is(tagged) && !r.in.WarmsUp() {
+	if r.NumKeys == 1 && r.Answer == "" && r.whole() && !r.touches() && !r.is(strips|tagged) && !r.in.WarmsUp() {
 		p.forward(r, p.readServer(r, r.in, r.key, c))
 		return
 	}
@@ -262,7 +262,7 @@ func (p *Planner) planByPlacement(r *Request, c *choice) {
 		k, offset = k+1, end+len(blank)
 	}
 	// Each key of a gat may become a miss on its own.
-	if first && common >= 0 && !r.warms() && !r.is(strips) && !r.is(tagged) && r.Answer == "" && r.whole() &&
+	if first && common >= 0 && !r.warms() && !r.is(strips|tagged) && r.Answer == "" && r.whole() &&
 		(!r.touches() || len(r.Keys) <= maxTouchLine && !p.options.GetErrorMiss) {
 		p.forward(r, common)
 		rd.keys = rd.keys[:0]
@@ -449,8 +449,8 @@ func (p *Planner) mayRetry(r *Request) bool {
 	return false
 }
 
-// mayTryAgain reports whether another server can be asked for what call n of the read r asks for, or the same one, if it
-// has closed the connection. A gat that expires its items has done so on the other servers.
+// mayTryAgain reports whether another server can be asked for what call n of the read r asks for, or the same one, if
+// it has closed the connection. A gat that expires its items has done so on the other servers.
 func (p *Planner) mayTryAgain(r *Request, n int32) bool {
 	c, replicas := &p.Calls[n], p.replicas(n)
 	switch {

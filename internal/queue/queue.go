@@ -7,9 +7,9 @@ import (
 	"mcmw/internal/request"
 )
 
-// Queue holds batches that wait for a worker, first in, first out: netstage readers, and goroutines that wrote to a slow
-// client -> workers. Its capacity is in batches. A reader that waits because it is full reads nothing from its client:
-// this is the back-pressure. Closed by Lanes.Close.
+// Queue holds batches that wait for a worker, first in, first out. Netstage readers, and goroutines that wrote to a
+// slow client -> workers. Its capacity is in batches. A reader that waits because it is full reads nothing from its
+// client: this is the back-pressure. Closed by Lanes.Close.
 type Queue chan *request.Batch
 
 // TryPut appends b unless the queue is full.

@@ -83,9 +83,9 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 		if p.Strip {
 			strip = len(p.Prefix)
 		}
-		t.prefixes, t.parents, t.strips = append(t.prefixes, p.Prefix), append(t.parents, parent), append(t.strips, strip)
+		t.prefixes, t.parents = append(t.prefixes, p.Prefix), append(t.parents, parent)
 		t.pools, t.reads = append(t.pools, numbers[p.Pool]), append(t.reads, numbers[p.Reads])
-		t.accepts = append(t.accepts, p.Accepts)
+		t.strips, t.accepts = append(t.strips, strip), append(t.accepts, p.Accepts)
 		for c := range t.first {
 			if k == 0 || c > int(p.Prefix[0]) {
 				t.first[c]++
