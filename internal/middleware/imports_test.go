@@ -82,10 +82,7 @@ var importRules = []importRule{
 		why: "it computes from its arguments alone",
 	},
 	{
-		from: []string{
-			"mcmw/lab/capacity", "mcmw/lab/check", "mcmw/lab/compare", "mcmw/lab/claim", "mcmw/lab/frame",
-			"mcmw/lab/reproduce",
-		},
+		from:  []string{"mcmw/lab/capacity", "mcmw/lab/check", "mcmw/lab/compare", "mcmw/lab/frame"},
 		never: []string{"os", "net", "log/slog", "database/sql"}, direct: true,
 		why: "it judges the contents of a record from any source",
 	},
