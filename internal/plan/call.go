@@ -28,7 +28,7 @@ type Call struct {
 type values struct {
 	cursor int32 // offset in the call's keys of the key after the one that came last
 	next   int32 // if the keys are spread, its index in readExtra.keys; of a check: number of lines that were answered
-	found  int32 // number of values that were kept; once the answer is put together, of those that are in it
+	found  int32 // number of values that were kept
 	cut    int32 // if the call is dropped: where the first key is whose value was not kept, as cursor or next say it
 }
 

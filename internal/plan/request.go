@@ -26,10 +26,13 @@ type Request struct {
 	read     *readExtra
 	split    *split
 	join
-	// ttl is how long, in seconds, what it stores in a gutter may live at most; 0: none of its keys is in one. own is
-	// the pool that the gutter stands in for, if it has only one key; otherwise nil.
-	ttl int32
-	own *route.Group
+	inGutter
+}
+
+// inGutter is what a request knows of the gutters that some of its keys are in.
+type inGutter struct {
+	ttl int32        // how long what it stores in a gutter may live at most, seconds; 0: none of its keys is in one
+	own *route.Group // the pool that the gutter stands in for, if it has only one key; otherwise nil
 }
 
 // span are Calls[first:last].
