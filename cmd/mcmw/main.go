@@ -1,7 +1,7 @@
 // Command mcmw is a middleware between memcached clients and memcached servers. `mcmw help` lists its commands.
 //
-// The exit code is 0 on success, 1 on failure, and 2 when the flags, the environment or the
-// configuration file are invalid.
+// The exit code is 0 on success, 1 on failure, 2 when the flags, the environment or the configuration file are invalid,
+// and 130 when a signal ended a command other than serve before it had a result.
 package main
 
 import (

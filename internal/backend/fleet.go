@@ -18,6 +18,7 @@ import (
 )
 
 // How a middleware marks servers that missed writes, and respects the marks of others; package marker has the rules.
+// Fleet.Again takes the answers that say nothing new, and need not be applied at once.
 //
 //	Keep, one per server ----> mg "mcmw marks" ---> Fleet.Witness, Empty ---> applyMarks ---> Server.bar: workers may read it, or not
 //	   ^                                                   |                         '-----> Server.marked: the write may be answered
